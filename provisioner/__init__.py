@@ -1,0 +1,1 @@
+"""Tenantry: managed-inference endpoints on vCluster tenant clusters."""

@@ -1,0 +1,1 @@
+"""Backup and restore. Empty until it is built."""

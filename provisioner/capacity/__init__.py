@@ -1,0 +1,1 @@
+"""Where capacity comes from. Empty until providers other than the Platform's own exist."""

@@ -1,0 +1,1 @@
+"""Tiers, models, runtimes and the Site: frozen types and their loader. The folder listing is the registry."""

@@ -1,0 +1,81 @@
+"""A model: its master (how it is served) and its card (where it comes from and what it is for).
+
+One file per model under `catalog/models/`; the folder is the registry. Architecture numbers serve planning.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from provisioner.catalog.entry import Entry
+
+
+class ModelKind(StrEnum):
+    """What a model answers; decides the probe request and the paths that are routed."""
+
+    CHAT = "chat"
+    EMBEDDING = "embedding"
+    TRANSCRIPTION = "transcription"
+
+
+class Hardware(Entry):
+    """What one replica needs by default."""
+
+    gpus: Annotated[int, Field(ge=0, le=1024, description="GPUs per replica")]
+    cpu: Annotated[str, Field(description="Kubernetes quantity")]
+    memory: Annotated[str, Field(description="Kubernetes quantity")]
+
+
+class Master(Entry):
+    """How the model is served: runtime, image key of versions.yaml, default serving parameters, hardware."""
+
+    runtime: str
+    image: Annotated[str, Field(description="key under `images` in versions.yaml")]
+    served_name: Annotated[str, Field(description="the name the engine answers to")]
+    serving: Annotated[dict[str, Any], Field(description="defaults for the runtime's parameters")]
+    hardware: Hardware
+
+
+class Licence(Entry):
+    """Under which terms the weights may be used."""
+
+    name: str
+    url: str
+
+
+class Card(Entry):
+    """Provenance and limits of the weights."""
+
+    provenance: Annotated[str, Field(description="where the weights come from")]
+    licence: Licence
+    pin: Annotated[str, Field(pattern=r"^(revision:[0-9a-f]{40}|sha256:[0-9a-f]{64})$")]
+    intended_use: str
+    known_limits: str
+    evaluation: Annotated[str, Field(description="evidence of quality, with its source")]
+
+
+class Architecture(Entry):
+    """Numbers that planning needs."""
+
+    parameters: Annotated[int, Field(gt=0)]
+    weights_bytes: Annotated[int, Field(gt=0)]
+    layers: Annotated[int, Field(gt=0)]
+    attention_heads: Annotated[int, Field(gt=0)]
+    kv_heads: Annotated[int, Field(ge=0, description="0 for models without a key-value cache")]
+    head_dimension: Annotated[int, Field(gt=0)]
+    context_length: Annotated[int, Field(gt=0, description="tokens; for speech, seconds of audio")]
+
+
+class Model(Entry):
+    """One model of the catalog. `profiles` lists the site profiles whose default catalog offers it."""
+
+    description: str
+    id: str
+    kind: ModelKind
+    profiles: tuple[str, ...]
+    master: Master
+    card: Card
+    architecture: Architecture

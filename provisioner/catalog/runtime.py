@@ -1,0 +1,51 @@
+"""A runtime: one serving engine and how a replica of it is run. One folder each under `applications/runtimes/`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from provisioner.catalog.entry import Entry
+from provisioner.catalog.model import ModelKind
+
+
+class ParameterType(StrEnum):
+    """The type of a serving parameter's value."""
+
+    INTEGER = "integer"
+    NUMBER = "number"
+    STRING = "string"
+    BOOLEAN = "boolean"
+
+
+class Parameter(Entry):
+    """A serving parameter that a master sets and a request may override, and the engine's flag it becomes."""
+
+    description: str
+    type: ParameterType
+    flag: Annotated[str, Field(pattern=r"^--[a-z0-9-]+$")]
+    minimum: float | None = None
+    maximum: float | None = None
+    options: tuple[str, ...] | None = None
+
+
+class Runtime(Entry):
+    """One serving engine."""
+
+    description: str
+    name: str
+    profiles: Annotated[tuple[str, ...], Field(description="site profiles that may run it: dev, prod")]
+    kinds: tuple[ModelKind, ...]
+    models: Annotated[tuple[str, ...] | None, Field(description="the only models it serves; null for any")] = None
+    port: Annotated[int, Field(ge=1, le=65535)]
+    health_path: str
+    arguments: Annotated[tuple[str, ...], Field(description="fixed command-line arguments of the server")] = ()
+    parameters: dict[str, Parameter]
+    context_parameter: Annotated[str, Field(description="the parameter that bounds tokens kept per request")]
+    concurrency_parameter: Annotated[str | None, Field(description="the one that bounds parallel requests")] = None
+    metrics: Annotated[dict[str, str], Field(description="our metric name -> the engine's")]
+    manifests: Annotated[tuple[str, ...], Field(description="templates rendered once per endpoint")]
+    replica_manifests: Annotated[tuple[str, ...], Field(description="templates rendered once per replica ordinal")]
+    options: Annotated[dict[str, Any], Field(description="constants for the templates", default_factory=dict)]

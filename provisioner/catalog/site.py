@@ -1,0 +1,91 @@
+"""The Site: everything that differs between installations, in one frozen type read from `site.yaml`.
+
+Stacks, tier publishing, workers, plan and preview all read it. Nothing site-specific stands in a template.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from provisioner.catalog.entry import Entry
+
+
+class NodeTypeOffer(Entry):
+    """A node type that a provider of this site offers. Its full name is `<provider>.<name>`."""
+
+    name: str
+    gpu_resource: str = "nvidia.com/gpu"
+    gpus: Annotated[int, Field(ge=0)]
+    gpu_memory_bytes: Annotated[int, Field(ge=0, description="memory of one GPU")]
+    cpu: str
+    memory: str
+    max_capacity: Annotated[int | None, Field(ge=1)] = None
+    cost: Annotated[int | None, Field(ge=0)] = None
+    properties: Annotated[dict[str, str], Field(default_factory=dict)]
+
+
+class NodeProviderOffer(Entry):
+    """A node provider of this site; `spec` is the provider part of the Platform's NodeProvider, without node types."""
+
+    name: str
+    kind: Literal["terraform", "kubeVirt", "clusterAPI", "metal3", "bcm"]
+    spec: Annotated[dict[str, Any], Field(default_factory=dict)]
+    node_types: Annotated[tuple[NodeTypeOffer, ...], Field(min_length=1)]
+
+
+class Region(Entry):
+    """A region: its control plane cluster and the node providers that work there."""
+
+    control_plane: str
+    providers: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class PublicAddress(Entry):
+    """How customers reach endpoints. `hostname` may hold `{endpoint}` and `{tenant}`."""
+
+    scheme: Literal["http", "https"] = "https"
+    hostname: str
+    port: Annotated[int | None, Field(ge=1, le=65535)] = None
+
+
+class GatewaySettings(Entry):
+    """Gateway API names: our public Gateway and how tenants' own Gateways are made."""
+
+    name: str = "public"
+    namespace: str = "tenantry"
+    class_name: str
+    tenant_class_name: str
+    tenant_port: Annotated[int, Field(ge=1, le=65535)] = 443
+    issuer: Annotated[str, Field(description="cert-manager ClusterIssuer of tenants' wildcard certificates")]
+    client_ca: Annotated[str, Field(description="PEM of the CA of our gateways' client certificates")]
+
+
+class Delivery(Entry):
+    """The delivery repository: where we push, and the same as Argo CD reads it."""
+
+    url: str
+    argo_url: str
+
+
+class Site(Entry):
+    """One installation."""
+
+    name: str
+    profile: Literal["dev", "prod"]
+    tenant_domain: Annotated[str, Field(description="replicas live under `<tenant>.<tenantDomain>`")]
+    public: PublicAddress
+    gateway: GatewaySettings
+    regions: Annotated[dict[str, Region], Field(min_length=1)]
+    providers: tuple[NodeProviderOffer, ...]
+    connector: Annotated[str, Field(min_length=1, description="Argo CD connector Secret")]
+    platform_namespace: str = "vcluster-platform"
+    project_namespace_prefix: str = "p-"
+    delivery: Delivery
+    registry: Annotated[str | None, Field(description="mirror prefix for every image")] = None
+    storage_class: str | None = None
+    sovereign: bool = False
+    runtimes: Annotated[tuple[str, ...] | None, Field(description="allowed runtimes; null for all")] = None
+    retired_images: tuple[str, ...] = ()
+    chart_version: Annotated[str | None, Field(description="vCluster chart; null takes versions.yaml")] = None

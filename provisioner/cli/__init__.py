@@ -1,0 +1,1 @@
+"""The command line: one file per noun; parses, calls, prints; no logic."""

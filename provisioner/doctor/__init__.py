@@ -1,0 +1,1 @@
+"""Checks of an installation. Empty until it is built."""

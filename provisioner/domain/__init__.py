@@ -1,0 +1,1 @@
+"""Words and rules of the product, on the standard library alone."""

@@ -1,0 +1,68 @@
+"""What the customer owns: the endpoint, its request and its status.
+
+Status is what we did (phase and stages); how it serves (health) is another field and comes with the reconciler's
+health. Types only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from provisioner.domain.conditions import Stage, initial_stages
+from provisioner.domain.ids import EndpointId, OperationId
+from provisioner.domain.operation import Json
+from provisioner.domain.plan import EndpointPlan
+
+
+class Phase(StrEnum):
+    """What we did so far. Ready is said only after stage 9."""
+
+    CREATING = "Creating"
+    READY = "Ready"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Bounds on the number of replicas."""
+
+    min_replicas: int
+    max_replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointRequest:
+    """What somebody asks for: REQUEST.yaml and the body of the REST call, after its form was checked."""
+
+    name: str
+    tenant: str
+    model: str
+    region: str
+    tier: str
+    scaling: Scaling
+    team: str | None = None
+    serving: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One endpoint. `generation` counts changes of what is wanted; `operation` is the one that changed it last."""
+
+    id: EndpointId
+    name: str
+    tenant: str
+    request: EndpointRequest
+    plan: EndpointPlan
+    phase: Phase
+    created_at: datetime
+    updated_at: datetime
+    operation: OperationId
+    generation: int = 1
+    observed_generation: int = 0
+    stages: tuple[Stage, ...] = field(default_factory=initial_stages)
+    reason: str = ""
+    message: str = ""

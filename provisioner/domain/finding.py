@@ -1,0 +1,52 @@
+"""A finding: one thing that is wrong (or worth knowing), where it stands, and what to do about it.
+
+The loader, admission and lint all answer with findings; the API and the CLI print them. Findings are collected, never
+raised one at a time, so that a person sees all of them at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """Errors refuse; warnings are told."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One finding. `field` is a dotted path such as `scaling.minReplicas`; `file` and `line` (from 1) where known."""
+
+    reason: str
+    message: str
+    field: str = ""
+    hint: str | None = None
+    file: str | None = None
+    line: int | None = None
+    severity: Severity = Severity.ERROR
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""
+        field = f"{self.field}: " if self.field else ""
+        return f"{place}{field}{self.message}"
+
+
+def nearest_name(word: str, names: Iterable[str]) -> str | None:
+    """The known name most like `word`, or None when nothing is near enough to be a likely slip."""
+    known = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    return known[close[0]] if close else None
+
+
+def unknown_name_hint(word: str, names: Iterable[str]) -> str:
+    """The hint for a name nobody knows: the nearest one if there is one, and what is allowed."""
+    known = sorted(names)
+    allowed = f"allowed: {', '.join(known)}" if known else "nothing is allowed here"
+    near = nearest_name(word, known)
+    return f"did you mean `{near}`? {allowed}" if near else allowed

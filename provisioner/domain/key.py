@@ -1,0 +1,40 @@
+"""API keys: 256 random bits, shown once, stored as a SHA-256 with a short visible prefix.
+
+High-entropy secrets need no slow hash. One key works for HTTP and the command line. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from provisioner.domain.ids import KeyId
+
+VISIBLE_PREFIX_LENGTH = 10
+"""Characters of a key that lists may show: `tnt-` and six of 43 random ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """A stored key. `endpoints` None means every endpoint of the tenant. Never holds the secret."""
+
+    id: KeyId
+    name: str
+    digest: str
+    prefix: str
+    tenant: str
+    created_at: datetime
+    team: str | None = None
+    endpoints: tuple[str, ...] | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+    def is_usable(self, now: datetime) -> bool:
+        """Whether the key may be used at `now`."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def key_digest(secret: str | bytes) -> str:
+    """The lower-case hex SHA-256 of a key, which is all that is ever stored or sent to a gateway."""
+    return hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()

@@ -1,0 +1,25 @@
+"""A tenant: one customer of the provider. Per tenant and tier there is one Project on vCluster Platform."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from provisioner.domain.ids import OperationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """One tenant. `tiers` are the tiers it may use; `ready` is said when every Project exists."""
+
+    name: str
+    display_name: str
+    tiers: tuple[str, ...]
+    created_at: datetime
+    operation: OperationId
+    ready: bool = False
+
+
+def project_name(tenant: str, tier: str) -> str:
+    """The name of the tenant's Project for a tier."""
+    return f"{tenant}-{tier}"

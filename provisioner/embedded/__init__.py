@@ -1,0 +1,1 @@
+"""The embedded control plane for laptops, demos and tests."""

@@ -1,0 +1,1 @@
+"""Rules over any manifests. Pure. Empty until the template pack grows its linter."""

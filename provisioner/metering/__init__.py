@@ -1,0 +1,1 @@
+"""Usage records to rollups. Empty until accounting is built."""

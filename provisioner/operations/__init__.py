@@ -1,0 +1,1 @@
+"""The durable engine: claim, lease, fence, heartbeat, retry, worker."""

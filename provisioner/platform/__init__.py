@@ -1,0 +1,1 @@
+"""vCluster Platform, Argo CD and Gateway API over the Kubernetes API."""

@@ -1,0 +1,1 @@
+"""Asks replicas: health, models, one small real request."""

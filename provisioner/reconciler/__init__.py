@@ -1,0 +1,1 @@
+"""observe -> derive -> publish: one immutable, versioned snapshot of routes and key digests."""

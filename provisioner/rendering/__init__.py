@@ -1,0 +1,1 @@
+"""Jinja templates compiled once per tier and shape into canonical manifests. Pure."""

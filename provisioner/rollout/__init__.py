@@ -1,0 +1,1 @@
+"""Changing many endpoints. Empty until roll-outs are built."""

@@ -1,0 +1,1 @@
+"""SQL: SQLite in the embedded default, PostgreSQL in production. The only place where SQL stands."""

@@ -1,0 +1,167 @@
+"""What the rest of the product needs of the database.
+
+Every method is one transaction. Writes of a worker carry the fence of its lease; a late one raises ConflictError with
+reason `FenceStale`. A database that cannot be reached raises RetryableError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from provisioner.domain.endpoint import Endpoint
+from provisioner.domain.ids import EndpointId, KeyId, OperationId
+from provisioner.domain.key import ApiKey
+from provisioner.domain.lease import Fence
+from provisioner.domain.operation import Operation, OperationState, StepRecord
+from provisioner.domain.snapshot import Snapshot
+from provisioner.domain.tenant import Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The operation that stands for the request; `is_new` False when the idempotency key was known already."""
+
+    operation: Operation
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """How a worker lets go of an operation: its new state, when it may be claimed again, and why."""
+
+    state: OperationState
+    next_attempt_at: datetime
+    attempts: int
+    reason: str = ""
+    message: str = ""
+    hint: str | None = None
+
+
+class OperationStore(Protocol):
+    """Rows of operations and their steps."""
+
+    async def submit(
+        self, operation: Operation, *, endpoint: Endpoint | None = None, tenant: Tenant | None = None
+    ) -> Submitted:
+        """Store a pending operation together with the endpoint or tenant row that it makes or changes.
+
+        Idempotency keys are scoped to the tenant: the same key and request digest returns the operation that exists,
+        another digest raises RejectedError (`IdempotencyKeyReused`). A name that exists in the tenant raises
+        RejectedError (`NameTaken`). One open operation per subject: a second one raises ConflictError
+        (`OperationInProgress`) that names the first.
+        """
+        ...
+
+    async def claim(self, holder: str, now: datetime) -> Operation | None:
+        """Claim the operation that is due longest (pending, waiting, or running with an expired lease), with a new
+        fence, and mark it running; None when none is due. Never blocks on a row that another worker is claiming."""
+        ...
+
+    async def renew(self, operation: OperationId, fence: Fence, now: datetime) -> None:
+        """Renew the lease. ConflictError (`LeaseLost`) when it is no longer ours or has expired."""
+        ...
+
+    async def record_step(self, operation: OperationId, fence: Fence, record: StepRecord) -> None:
+        """Store one step's record."""
+        ...
+
+    async def release(self, operation: OperationId, fence: Fence, turn: Turn, now: datetime) -> None:
+        """Give the lease up and store the operation's new state."""
+        ...
+
+    async def get(self, operation: OperationId) -> Operation:
+        """The operation with its steps. NotFoundError."""
+        ...
+
+    async def list(self, *, tenant: str | None = None, limit: int = 100) -> Sequence[Operation]:
+        """The newest operations first."""
+        ...
+
+
+class EndpointStore(Protocol):
+    """Rows of endpoints."""
+
+    async def get(self, endpoint: EndpointId) -> Endpoint:
+        """By id. NotFoundError."""
+        ...
+
+    async def find(self, tenant: str, name: str) -> Endpoint | None:
+        """By the name it has in its tenant."""
+        ...
+
+    async def list(self, *, tenant: str | None = None) -> Sequence[Endpoint]:
+        """All, by tenant and name."""
+        ...
+
+    async def save(self, endpoint: Endpoint, *, operation: OperationId, fence: Fence) -> None:
+        """Store phase, stages, reason, message and observed generation, while the operation's lease has this fence."""
+        ...
+
+    async def remove(self, endpoint: EndpointId, *, operation: OperationId, fence: Fence) -> None:
+        """Remove the row; one that is gone is fine."""
+        ...
+
+
+class TenantStore(Protocol):
+    """Rows of tenants."""
+
+    async def find(self, name: str) -> Tenant | None:
+        """By name."""
+        ...
+
+    async def list(self) -> Sequence[Tenant]:
+        """All, by name."""
+        ...
+
+    async def save(self, tenant: Tenant, *, operation: OperationId, fence: Fence) -> None:
+        """Store `ready`, while the operation's lease has this fence."""
+        ...
+
+
+class KeyStore(Protocol):
+    """Rows of API keys. Never sees a secret."""
+
+    async def add(self, key: ApiKey) -> None:
+        """Store a new key."""
+        ...
+
+    async def list(self, *, tenant: str | None = None) -> Sequence[ApiKey]:
+        """All, newest first, revoked ones included."""
+        ...
+
+    async def revoke(self, key: KeyId, now: datetime) -> ApiKey:
+        """Mark it revoked; again is fine. NotFoundError."""
+        ...
+
+    async def revoke_endpoint(self, endpoint: EndpointId, now: datetime) -> None:
+        """Revoke every key that is bound to this endpoint alone."""
+        ...
+
+
+class SnapshotStore(Protocol):
+    """The one current snapshot."""
+
+    async def current(self) -> Snapshot | None:
+        """The newest published snapshot."""
+        ...
+
+    async def publish(self, snapshot: Snapshot) -> None:
+        """Replace the current one. ConflictError when its version is not exactly one more than the stored one."""
+        ...
+
+
+class Store(Protocol):
+    """All of it, and its life."""
+
+    operations: OperationStore
+    endpoints: EndpointStore
+    tenants: TenantStore
+    keys: KeyStore
+    snapshots: SnapshotStore
+
+    async def close(self) -> None:
+        """Give every connection back."""
+        ...

@@ -1,0 +1,1 @@
+"""REST request and answer models, shared by api and client."""
