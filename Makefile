@@ -1,0 +1,46 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check golden bench clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.demo: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is needed; hint: make PYTHON=python3.12 demo")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --editable '.[demo,dev,postgresql]'
+	touch $@
+
+demo: $(VENV)/.demo ## from a clone to a live endpoint (ARGS=--once ends and cleans up by itself)
+	$(BIN)/tenantry demo $(ARGS)
+
+test: $(VENV)/.dev ## the whole test suite (ARGS go to pytest)
+	$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
+
+check: $(VENV)/.dev ## lint, types, floors, budgets, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/budgets.py
+	$(BIN)/python tools/reference.py --check
+
+golden: $(VENV)/.dev ## rewrite golden files and the generated reference
+	$(BIN)/python -m pytest -q tests/contract tests/golden --update-golden
+	$(BIN)/python tools/reference.py
+
+bench: $(VENV)/.dev ## every benchmark: a table and a ratio each
+	$(BIN)/python -m pip install --quiet --editable '.[demo,dev,bench]'
+	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,121 @@
+"""The environment, read once into one frozen value. Nothing else in the package reads `os.environ`.
+
+Every variable has a default that suits a laptop installation under one state directory, so that the commands work there
+without any. docs/reference/settings.md is generated from `VARIABLES`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from provisioner.domain.errors import RejectedError
+
+VARIABLES: Mapping[str, str] = {
+    "TENANTRY_STATE": "folder of a laptop installation: databases, keys, certificates, logs",
+    "TENANTRY_SITE": "site.yaml, what differs between installations",
+    "TENANTRY_KUBECONFIG": "kubeconfig of the runtime key, a context per control plane cluster of the site",
+    "TENANTRY_BOOTSTRAP_KUBECONFIG": "kubeconfig of the bootstrap key, used to create tenants and publish tiers only",
+    "TENANTRY_DATABASE_URL": "SQLAlchemy URL, postgresql+psycopg://… or sqlite+aiosqlite:///…",
+    "TENANTRY_SERVE_ADDR": "host:port the REST API listens on",
+    "TENANTRY_URL": "where the command line finds the REST API",
+    "TENANTRY_OPERATOR_KEY_FILE": "file with the operator's key: the API accepts it, the command line sends it",
+    "TENANTRY_GATEWAY_KEY_FILE": "file with the key by which gateways fetch snapshots",
+    "TENANTRY_API_KEY": "a customer's key, for `tenantry endpoint chat`",
+    "TENANTRY_CLIENT_CERT": "PEM: our client certificate towards tenants' Gateways",
+    "TENANTRY_CLIENT_KEY": "PEM: its private key",
+    "TENANTRY_SERVER_CA": "PEM: who signs the certificates of tenants' Gateways",
+    "TENANTRY_SNAPSHOT_URL": "where a gateway fetches snapshots; default: the REST API's",
+    "TENANTRY_SNAPSHOT_FILE": "where a gateway keeps the last snapshot",
+    "LISTEN_ADDR": "host:port (or :port) the gateway serves customers on",
+    "ADMIN_ADDR": "host:port of the gateway's health, status and metrics; empty for none",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen:
+    """A host and port to listen on; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything the processes take from their environment. Secrets are named by file, never held here."""
+
+    state: Path
+    site: Path
+    kubeconfig: Path
+    bootstrap_kubeconfig: Path
+    database_url: str
+    serve: Listen
+    url: str
+    operator_key_file: Path
+    gateway_key_file: Path
+    client_cert: Path
+    client_key: Path
+    server_ca: Path
+    snapshot_url: str
+    snapshot_file: Path
+    listen: Listen
+    admin: Listen | None
+
+
+def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read `environ`. Raises RejectedError that names the variable."""
+    state = Path(environ.get("TENANTRY_STATE") or _default_state(environ)).expanduser()
+    serve = parse_listen("TENANTRY_SERVE_ADDR", environ.get("TENANTRY_SERVE_ADDR") or "127.0.0.1:8400")
+    url = (environ.get("TENANTRY_URL") or f"http://{serve}").rstrip("/")
+    kubeconfig = _path(environ, "TENANTRY_KUBECONFIG", state / "kubeconfig")
+    admin = environ.get("ADMIN_ADDR")
+    return Settings(
+        state=state,
+        site=_path(environ, "TENANTRY_SITE", state / "site.yaml"),
+        kubeconfig=kubeconfig,
+        bootstrap_kubeconfig=_path(environ, "TENANTRY_BOOTSTRAP_KUBECONFIG", kubeconfig),
+        database_url=environ.get("TENANTRY_DATABASE_URL") or f"sqlite+aiosqlite:///{state / 'tenantry.sqlite'}",
+        serve=serve,
+        url=url,
+        operator_key_file=_path(environ, "TENANTRY_OPERATOR_KEY_FILE", state / "operator.key"),
+        gateway_key_file=_path(environ, "TENANTRY_GATEWAY_KEY_FILE", state / "gateway.key"),
+        client_cert=_path(environ, "TENANTRY_CLIENT_CERT", state / "pki" / "client.crt"),
+        client_key=_path(environ, "TENANTRY_CLIENT_KEY", state / "pki" / "client.key"),
+        server_ca=_path(environ, "TENANTRY_SERVER_CA", state / "pki" / "server-ca.crt"),
+        snapshot_url=environ.get("TENANTRY_SNAPSHOT_URL") or f"{url}/internal/v1/snapshot",
+        snapshot_file=_path(environ, "TENANTRY_SNAPSHOT_FILE", state / "snapshot.json"),
+        listen=parse_listen("LISTEN_ADDR", environ.get("LISTEN_ADDR") or ":8080"),
+        admin=parse_listen("ADMIN_ADDR", admin) if admin else None,
+    )
+
+
+def read_api_key(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The customer's key of `TENANTRY_API_KEY`, or None."""
+    return environ.get("TENANTRY_API_KEY") or None
+
+
+def parse_listen(variable: str, value: str) -> Listen:
+    """Read `host:port`, `[v6]:port` or `:port` (every address). Raises RejectedError that names the variable."""
+    host, colon, port = value.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise RejectedError(
+            f"reading the environment: {variable} wants host:port or :port, found: {value!r}",
+            reason="BadSetting",
+            hint=f"for example {variable}=127.0.0.1:8080",
+        )
+    return Listen(host=host.strip("[]") or "0.0.0.0", port=int(port))  # noqa: S104 - `:port` means every address
+
+
+def _path(environ: Mapping[str, str], variable: str, default: Path) -> Path:
+    value = environ.get(variable)
+    return Path(value).expanduser() if value else default
+
+
+def _default_state(environ: Mapping[str, str]) -> Path:
+    home = environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path("~/.local/state")) / "tenantry"

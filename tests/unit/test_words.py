@@ -1,0 +1,22 @@
+"""The words of docs/glossary.md are binding: this greps for the banned ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BANNED_NAMES = re.compile(r"\b(def|class) _?(handle|process|do|manage)_|\bclass \w*Manager\b")
+BANNED_MODULES = {"utils", "util", "helpers", "helper", "common", "manager", "base"}
+BANNED_WORDS = re.compile(r"\b(virtual cluster|host cluster|guest cluster)s?\b", re.IGNORECASE)
+SOURCES = sorted((ROOT / "provisioner").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_module_uses_the_glossary_words(path: Path) -> None:
+    text = path.read_text()
+    assert path.stem not in BANNED_MODULES
+    assert not BANNED_NAMES.findall(text)
+    assert not BANNED_WORDS.findall(text)
