@@ -1,0 +1,72 @@
+"""`tenantry key`: API keys of tenants. A secret is shown once, when it is made."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, say
+from provisioner.cli.session import call
+
+app = typer.Typer(name="key", help="API keys of tenants.", no_args_is_help=True)
+
+
+@app.command("create")
+def create_key(
+    tenant: Annotated[str, typer.Argument(help="Whose key it is.")],
+    name: Annotated[str, typer.Option(help="What it is for.")] = "default",
+    team: Annotated[str | None, typer.Option(help="Only for endpoints of this team.")] = None,
+    endpoints: Annotated[
+        list[str] | None, typer.Option("--endpoint", help="Only for this endpoint; may be given again.")
+    ] = None,
+    expires_at: Annotated[datetime | None, typer.Option(help="When it stops, in UTC.")] = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Create a key and print it, this one time.
+
+    Example: tenantry key create acme --name ci
+    """
+    from datetime import UTC
+
+    created = call(
+        lambda client: client.create_key(
+            tenant=tenant,
+            name=name,
+            team=team,
+            endpoints=endpoints or None,
+            expires_at=expires_at.replace(tzinfo=UTC) if expires_at else None,
+        )
+    )
+    data = created.model_dump(mode="json", by_alias=True)
+    print_json(data) if output is Format.JSON else print_fields({"secret": created.secret, "key": data["key"]})
+    say("hint: keep the secret now, it cannot be shown again")
+
+
+@app.command("list")
+def list_keys(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None, output: OutputOption = Format.TABLE
+) -> None:
+    """List keys by their visible prefix.
+
+    Example: tenantry key list --tenant acme
+    """
+    keys = call(lambda client: client.list_keys(tenant))
+    if output is Format.JSON:
+        print_json([key.model_dump(mode="json", by_alias=True) for key in keys])
+        return
+    print_table(
+        ("key", "name", "tenant", "prefix", "expires", "revoked"),
+        [(k.id, k.name, k.tenant, f"{k.prefix}…", k.expires_at, k.revoked_at) for k in keys],
+    )
+
+
+@app.command("revoke")
+def revoke_key(key: Annotated[str, typer.Argument(help="Key id, key-…")], output: OutputOption = Format.TABLE) -> None:
+    """Revoke a key: gateways refuse it within about a second.
+
+    Example: tenantry key revoke key-7f3a9c2b1d
+    """
+    data = call(lambda client: client.revoke_key(key)).model_dump(mode="json", by_alias=True)
+    print_json(data) if output is Format.JSON else print_fields(data)

@@ -1,0 +1,81 @@
+"""The command `tenantry`: one file per noun, joined here; errors become exit codes here and nowhere else.
+
+Exit codes: 0 done · 1 the request is at fault, usage errors included · 2 our fault · 5 timed out or no capacity.
+Commands import what they need when they run, so that `--help` and completion stay quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+import typer
+
+from provisioner.cli import endpoint, key, model, operation, plan, process, tenant, tier
+from provisioner.cli.output import print_error, say
+from provisioner.domain.errors import InvariantError, RetryableError, TenantryError
+
+EXIT_DONE = 0
+EXIT_REQUEST = 1
+EXIT_OURS = 2
+EXIT_TIMEOUT = 5
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="tenantry",
+    help="Managed-inference endpoints on vCluster tenant clusters.",
+    epilog="Start with `tenantry demo`: a live endpoint on this machine, no cluster and no GPU needed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+process.register(app)
+plan.register(app)
+for noun in (tier, model, tenant, endpoint, operation, key):
+    app.add_typer(noun.app)
+
+
+def run() -> None:
+    """The entry point of the console script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line and answer its exit code."""
+    try:
+        status = app(args=list(arguments), standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        say(error.format_message())
+        return EXIT_REQUEST
+    except click.ClickException as error:
+        say(f"error: {error.format_message()}")
+        context = getattr(error, "ctx", None)
+        if context is not None:
+            say(f"hint: `{context.command_path} --help` shows the usage")
+        return EXIT_REQUEST
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except TenantryError as error:
+        print_error(error)
+        return exit_code(error)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
+    except Exception as error:  # the outermost line: whatever gets here is our bug
+        traceback.print_exc()
+        say(f"error: running `tenantry`: {type(error).__name__}: {error}")
+        say("hint: this is a bug; please report it with the lines above")
+        return EXIT_OURS
+    return status if isinstance(status, int) else EXIT_DONE
+
+
+def exit_code(error: TenantryError) -> int:
+    """The exit code that says what the caller should do."""
+    if isinstance(error, RetryableError):
+        return EXIT_TIMEOUT
+    if isinstance(error, InvariantError):
+        return EXIT_OURS
+    return EXIT_REQUEST

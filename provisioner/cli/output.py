@@ -1,0 +1,130 @@
+"""How commands print: data to standard output, talk to standard error.
+
+Data is a table for people or JSON for programs. On a terminal tables have colour; in a pipe they are aligned text
+without colour, boxes or truncation. Errors are `error: …` lines followed by `hint: …` lines.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from provisioner.domain.errors import RejectedError, TenantryError
+from provisioner.domain.finding import Finding, Severity
+
+
+class Format(StrEnum):
+    """How data is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to print data.")]
+
+
+def say(text: str) -> None:
+    """Talk to the person, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(data: object) -> None:
+    """Data for programs: indented JSON with sorted keys."""
+    print(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, default=str))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Data for people: a coloured table on a terminal, aligned text in a pipe."""
+    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich_table(columns, cells)
+        return
+    widths = [max(len(line[index]) for line in [list(columns), *cells]) for index in range(len(columns))]
+    for line in [[column.upper() for column in columns], *cells]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def print_fields(fields: Mapping[str, object]) -> None:
+    """One thing for people: a name and a value per line; nested mappings are indented."""
+    for line in _field_lines(fields, ""):
+        print(line)
+
+
+def print_error(error: TenantryError, *, file: str | None = None, lines: Mapping[str, int] | None = None) -> None:
+    """`error: …` and `hint: …`; every finding of a rejected request, with file and line where known."""
+    findings = error.findings if isinstance(error, RejectedError) else ()
+    if not findings:
+        say(f"error: {error.message}")
+        if error.hint:
+            say(f"hint: {error.hint}")
+        return
+    for finding in findings:
+        word = "error" if finding.severity is Severity.ERROR else "warning"
+        say(f"{word}: {_located(finding, file, lines or {})}")
+        if finding.hint:
+            say(f"hint: {finding.hint}")
+
+
+def _located(finding: Finding, file: str | None, lines: Mapping[str, int]) -> Finding:
+    if finding.file or not file:
+        return finding
+    parts = finding.field.split(".")
+    known = next((".".join(parts[:n]) for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in lines), None)
+    return Finding(
+        reason=finding.reason,
+        message=finding.message,
+        field=finding.field,
+        hint=finding.hint,
+        file=file,
+        line=lines[known] if known else 1,
+        severity=finding.severity,
+    )
+
+
+def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column.upper(), overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    Console().print(table)
+
+
+_STYLES = {
+    "Ready": "green",
+    "succeeded": "green",
+    "Creating": "yellow",
+    "running": "yellow",
+    "waiting": "yellow",
+    "Failed": "red",
+    "failed": "red",
+    "Deleting": "magenta",
+}
+
+
+def _field_lines(fields: Mapping[str, Any], indent: str) -> list[str]:
+    width = max((len(name) for name in fields), default=0)
+    lines: list[str] = []
+    for name, value in fields.items():
+        if isinstance(value, Mapping) and value:
+            lines.append(f"{indent}{name}:")
+            lines.extend(_field_lines(value, indent + "  "))
+        elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+            lines.append(f"{indent}{name}:")
+            for item in value:
+                lines.append(f"{indent}  -")
+                lines.extend(_field_lines(item, indent + "    "))
+        else:
+            shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            lines.append(f"{indent}{name.ljust(width)}  {'-' if shown in (None, '', {}) else shown}")
+    return lines

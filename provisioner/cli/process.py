@@ -1,0 +1,75 @@
+"""The long-running commands: demo, embedded, serve, gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("demo")(demo)
+    app.command("embedded")(embedded)
+    app.command("serve")(serve)
+    app.command("gateway")(gateway)
+
+
+def demo(
+    once: Annotated[
+        bool, typer.Option("--once", help="Delete the endpoint at the end, prove nothing is left.")
+    ] = False,
+    state: Annotated[Path | None, typer.Option(help="State folder; default: TENANTRY_STATE.")] = None,
+) -> int:
+    """From nothing to a live endpoint on this machine: no cluster, no GPU, no cloud account.
+
+    Starts an embedded control plane, the provisioner and the gateway, creates an endpoint on the tier `dedicated`,
+    talks to it and stays up until Ctrl-C.
+
+    Example: tenantry demo --once
+    """
+    from provisioner.cli.demo import run_demo
+    from provisioner.settings import read_settings
+
+    return run_demo(read_settings(), state=state, once=once)
+
+
+def embedded(
+    state: Annotated[Path | None, typer.Option(help="State folder; default: TENANTRY_STATE.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the Kubernetes API; 0 for any.")] = 8401,
+    gateway_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the tenants' Gateways.")] = 8403,
+    public_port: Annotated[int, typer.Option(min=1, max=65535, help="Port our gateway serves customers on.")] = 8402,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Where the kubeconfig goes; default: in the state.")] = None,
+) -> None:
+    """Run the embedded control plane alone: a Kubernetes API with stand-ins for Platform, Argo CD and nodes.
+
+    Example: tenantry embedded --state ./laptop --port 8401 --kubeconfig ./laptop/kubeconfig
+    """
+    from provisioner.settings import read_settings
+    from provisioner.wiring import EmbeddedOptions, run_embedded
+
+    options = EmbeddedOptions(port=port, gateway_port=gateway_port, public_port=public_port, kubeconfig=kubeconfig)
+    run_embedded(read_settings(), state=state, options=options)
+
+
+def serve() -> None:
+    """Run the REST API, the worker and the reconciler, configured by TENANTRY_* variables.
+
+    Example: TENANTRY_SERVE_ADDR=127.0.0.1:8400 tenantry serve
+    """
+    from provisioner.settings import read_settings
+    from provisioner.wiring import run_serve
+
+    run_serve(read_settings())
+
+
+def gateway() -> None:
+    """Run the OpenAI-compatible gateway, configured by the environment.
+
+    Example: LISTEN_ADDR=127.0.0.1:8402 tenantry gateway
+    """
+    from provisioner.settings import read_settings
+    from provisioner.wiring import run_gateway
+
+    run_gateway(read_settings())

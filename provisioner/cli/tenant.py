@@ -1,0 +1,54 @@
+"""`tenantry tenant`: the provider's customers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from provisioner.cli.operation import IdempotencyOption, TimeoutOption, WaitOption, finish, new_idempotency_key
+from provisioner.cli.output import Format, OutputOption, print_json, print_table
+from provisioner.cli.session import call
+
+app = typer.Typer(name="tenant", help="Tenants: customers of the provider.", no_args_is_help=True)
+
+
+@app.command("create")
+def create_tenant(
+    name: Annotated[str, typer.Argument(help="A DNS label.")],
+    tiers: Annotated[list[str], typer.Option("--tier", help="A tier it may use; may be given again.")],
+    display_name: Annotated[str | None, typer.Option(help="Name for people; the name when left out.")] = None,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = "10m",
+    idempotency_key: IdempotencyOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Create a tenant: a Project with quotas and allowed node types for each tier.
+
+    Example: tenantry tenant create acme --tier dedicated --wait
+    """
+    operation = call(
+        lambda client: client.create_tenant(
+            name,
+            display_name=display_name or name,
+            tiers=tiers,
+            idempotency_key=idempotency_key or new_idempotency_key(),
+        )
+    )
+    finish(operation, wait=wait, timeout=timeout, output=output)
+
+
+@app.command("list")
+def list_tenants(output: OutputOption = Format.TABLE) -> None:
+    """List the tenants.
+
+    Example: tenantry tenant list
+    """
+    tenants = call(lambda client: client.list_tenants())
+    if output is Format.JSON:
+        print_json([tenant.model_dump(mode="json", by_alias=True) for tenant in tenants])
+        return
+    print_table(
+        ("tenant", "display name", "tiers", "ready"),
+        [(t.name, t.display_name, ", ".join(t.tiers), "yes" if t.ready else "no") for t in tenants],
+    )
