@@ -29,6 +29,7 @@ app = typer.Typer(
     help="Managed-inference endpoints on vCluster tenant clusters.",
     epilog="Start with `tenantry demo`: a live endpoint on this machine, no cluster and no GPU needed.",
     no_args_is_help=True,
+    rich_markup_mode=None,  # plain help costs a quarter of the time and reads the same in a pipe
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(file: FileOption, output: OutputOption = Format.TABLE) -> None:
-    """Print the plan of an endpoint, or everything that is wrong with the request. Creates nothing.
+    """Print what creating an endpoint would do.
+
+    Or everything that is wrong with the request. Creates nothing.
 
     Example: tenantry plan -f REQUEST.yaml -o json
     """

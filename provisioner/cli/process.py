@@ -22,9 +22,9 @@ def demo(
     ] = False,
     state: Annotated[Path | None, typer.Option(help="State folder; default: TENANTRY_STATE.")] = None,
 ) -> int:
-    """From nothing to a live endpoint on this machine: no cluster, no GPU, no cloud account.
+    """Show a live endpoint on this machine.
 
-    Starts an embedded control plane, the provisioner and the gateway, creates an endpoint on the tier `dedicated`,
+    No cluster, no GPU and no cloud account are needed. Starts an embedded control plane, the provisioner and the gateway, creates an endpoint on the tier `dedicated`,
     talks to it and stays up until Ctrl-C.
 
     Example: tenantry demo --once
@@ -42,7 +42,9 @@ def embedded(
     public_port: Annotated[int, typer.Option(min=1, max=65535, help="Port our gateway serves customers on.")] = 8402,
     kubeconfig: Annotated[Path | None, typer.Option(help="Where the kubeconfig goes; default: in the state.")] = None,
 ) -> None:
-    """Run the embedded control plane alone: a Kubernetes API with stand-ins for Platform, Argo CD and nodes.
+    """Run the embedded control plane alone.
+
+    A Kubernetes API, with stand-ins for vCluster Platform, Argo CD, nodes and model servers.
 
     Example: tenantry embedded --state ./laptop --port 8401 --kubeconfig ./laptop/kubeconfig
     """
@@ -54,7 +56,9 @@ def embedded(
 
 
 def serve() -> None:
-    """Run the REST API, the worker and the reconciler, configured by TENANTRY_* variables.
+    """Run REST API, worker and reconciler.
+
+    Configured by TENANTRY_* variables.
 
     Example: TENANTRY_SERVE_ADDR=127.0.0.1:8400 tenantry serve
     """
@@ -65,7 +69,9 @@ def serve() -> None:
 
 
 def gateway() -> None:
-    """Run the OpenAI-compatible gateway, configured by the environment.
+    """Run the OpenAI-compatible gateway.
+
+    Configured by the environment.
 
     Example: LISTEN_ADDR=127.0.0.1:8402 tenantry gateway
     """

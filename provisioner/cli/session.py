@@ -5,7 +5,6 @@ The only place where commands meet the network; a command gives a coroutine func
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +19,8 @@ T = TypeVar("T")
 
 def call(request: Callable[[Client], Awaitable[T]]) -> T:
     """Run `request` with a client of the API that the environment names."""
+    import asyncio
+
     from provisioner.client.client import Client
 
     settings = read_settings()
