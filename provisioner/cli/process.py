@@ -24,7 +24,8 @@ def demo(
 ) -> int:
     """Show a live endpoint on this machine.
 
-    No cluster, no GPU and no cloud account are needed. Starts an embedded control plane, the provisioner and the gateway, creates an endpoint on the tier `dedicated`,
+    No cluster, no GPU and no cloud account are needed. Starts an embedded control plane, the provisioner and the
+    gateway, creates an endpoint on the tier `dedicated`,
     talks to it and stays up until Ctrl-C.
 
     Example: tenantry demo --once
