@@ -1,0 +1,57 @@
+"""What an answer of a Kubernetes API means in our words: a Status object becomes one of the domain's errors. Pure.
+
+Called by the cluster client alone. Texts of the server are cut, since they end up in rows, logs and API answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from provisioner.domain.errors import ConflictError, NotFoundError, RejectedError, RetryableError, TenantryError
+from provisioner.domain.finding import Finding
+
+_TEXT_LIMIT = 256
+_FINDINGS_LIMIT = 50
+_RETRY_LIMIT_SECONDS = 60.0
+
+
+def derive_error(status_code: int, body: Any, *, doing: str, retry_after: str | None = None) -> TenantryError:
+    """The error for an answer that is not 2xx. `doing` is a gerund and its object, `retry_after` the header's text."""
+    status: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
+    reason = str(status.get("reason") or "")[:64]
+    message = f"{doing}: {_cut(status.get('message') or f'answered with status {status_code}')}"
+    if status_code == 401:
+        return RetryableError(message, reason="Unauthorized", hint="check the credentials in the kubeconfig")
+    if status_code == 404:
+        return NotFoundError(message, reason=reason or None)
+    if status_code in (409, 410):
+        return ConflictError(message, reason=reason or None)
+    if status_code == 429 or status_code >= 500:
+        return RetryableError(message, reason=reason or None, retry_after_seconds=_seconds(retry_after))
+    return RejectedError(message, reason=reason or None, findings=_findings(status))
+
+
+def _findings(status: Mapping[str, Any]) -> tuple[Finding, ...]:
+    details = status.get("details")
+    causes = details.get("causes") if isinstance(details, Mapping) else None
+    return tuple(
+        Finding(
+            reason=str(cause.get("reason") or "Invalid")[:64],
+            message=_cut(cause.get("message") or ""),
+            field=_cut(cause.get("field") or ""),
+        )
+        for cause in (causes if isinstance(causes, list) else [])[:_FINDINGS_LIMIT]
+        if isinstance(cause, Mapping)
+    )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    if retry_after is None or not retry_after.isascii() or not retry_after.isdigit():
+        return None
+    return min(float(retry_after[:6]), _RETRY_LIMIT_SECONDS)
+
+
+def _cut(text: Any) -> str:
+    plain = " ".join(str(text).split())
+    return plain if len(plain) <= _TEXT_LIMIT else f"{plain[: _TEXT_LIMIT - 1]}…"

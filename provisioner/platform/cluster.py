@@ -1,0 +1,202 @@
+"""One Kubernetes API over HTTP, objects in and out as plain JSON; every write is conditional.
+
+lightkube brings the kubeconfig, the credentials and TLS; requests go out on its HTTP client as they are, since its
+typed models drop fields that they do not know. A write reads the object, refuses a higher fence, and carries the
+resource version it read; when somebody else was quicker it reads and decides again, a few times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx2
+
+from provisioner.domain.errors import ConflictError, RetryableError
+from provisioner.domain.lease import Fence
+from provisioner.platform.answers import derive_error
+from provisioner.platform.fencing import refuse_higher_fence, stamp
+from provisioner.platform.interface import FIELD_MANAGER, Kind, Manifest, ObjectRef
+
+T = TypeVar("T")
+
+_DEADLINE_SECONDS = 20.0
+_ANSWER_LIMIT_BYTES = 32 * 2**20
+_PAGE_SIZE = 500
+_TRIES = 4
+_APPLY_REFUSED = (405, 415, 500)
+"""How aggregated APIs say that they do not take server-side apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    body: Any
+    retry_after: str | None
+
+
+class HttpCluster:
+    """A `Cluster` at a base URL, which may have a path (a tenant cluster behind the Platform's proxy)."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+        self._http = http
+        self._url = url.rstrip("/")
+
+    async def get(self, ref: ObjectRef) -> Manifest | None:
+        """The object, or None."""
+        answer = await self._send("GET", _path(ref.kind, ref.namespace, ref.name))
+        return None if answer.status == 404 else self._checked(answer, f"reading {_label(ref)}")
+
+    async def list(
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> list[Manifest]:
+        """All objects of a kind, in a namespace or everywhere, that carry all `labels`; read page by page."""
+        query = {"limit": str(_PAGE_SIZE)}
+        if labels:
+            query["labelSelector"] = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        found: list[Manifest] = []
+        while True:
+            answer = await self._send("GET", _path(kind, namespace), query=query)
+            page = self._checked(answer, f"listing {kind.plural}")
+            found += [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in page.get("items") or ()]
+            following = page.get("metadata", {}).get("continue")
+            if not following:
+                return found
+            query["continue"] = following
+
+    async def apply(self, manifest: Manifest, *, kind: Kind, fence: Fence) -> Manifest:
+        """Make the object so by server-side apply (where refused: merge patch), and return it as stored."""
+        metadata = manifest["metadata"]
+        ref = ObjectRef(kind, metadata["name"], metadata.get("namespace"))
+        return await _rereading(lambda: self._apply_once(manifest, ref, fence))
+
+    async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str], *, fence: Fence) -> None:
+        """Set annotations of an existing object; nothing happens when it is gone."""
+        await _rereading(lambda: self._annotate_once(ref, annotations, fence))
+
+    async def delete(self, ref: ObjectRef, *, fence: Fence) -> bool:
+        """Ask for deletion (background). True when the object is gone already."""
+        return await _rereading(lambda: self._delete_once(ref, fence))
+
+    async def _apply_once(self, manifest: Manifest, ref: ObjectRef, fence: Fence) -> Manifest:
+        stored = await self.get(ref)
+        if stored:
+            refuse_higher_fence(stored, ref, fence)
+        body = stamp(manifest, ref, fence, stored=stored)
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        path = _path(ref.kind, ref.namespace, ref.name)
+        answer = await self._send("PATCH", path, query=query, body=body, content_type="application/apply-patch+yaml")
+        if answer.status in _APPLY_REFUSED:
+            answer = await self._merge(ref, body, is_stored=stored is not None)
+        return self._checked(answer, f"applying {_label(ref)}")
+
+    async def _annotate_once(self, ref: ObjectRef, annotations: Mapping[str, str], fence: Fence) -> None:
+        stored = await self.get(ref)
+        if stored is None:
+            return
+        refuse_higher_fence(stored, ref, fence)
+        patch = stamp({"metadata": {"annotations": dict(annotations)}}, ref, fence, stored=stored)
+        answer = await self._merge(ref, patch, is_stored=True)
+        if answer.status != 404:
+            self._checked(answer, f"annotating {_label(ref)}")
+
+    async def _delete_once(self, ref: ObjectRef, fence: Fence) -> bool:
+        stored = await self.get(ref)
+        if stored is None:
+            return True
+        refuse_higher_fence(stored, ref, fence)
+        metadata = stored["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return False
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+        }
+        answer = await self._send("DELETE", _path(ref.kind, ref.namespace, ref.name), body=body)
+        if answer.status == 404:
+            return True
+        self._checked(answer, f"deleting {_label(ref)}")
+        return False
+
+    async def _merge(self, ref: ObjectRef, body: Manifest, *, is_stored: bool) -> _Answer:
+        query = {"fieldManager": FIELD_MANAGER}
+        if not is_stored:
+            return await self._send("POST", _path(ref.kind, ref.namespace), query=query, body=body)
+        path = _path(ref.kind, ref.namespace, ref.name)
+        return await self._send("PATCH", path, query=query, body=body, content_type="application/merge-patch+json")
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Manifest | None = None,
+        content_type: str = "application/json",
+    ) -> _Answer:
+        headers = {"Accept": "application/json"} | ({"Content-Type": content_type} if body else {})
+        content = json.dumps(body).encode() if body else None
+        url = self._url + path
+        try:
+            async with (
+                asyncio.timeout(_DEADLINE_SECONDS),
+                self._http.stream(method, url, params=query, content=content, headers=headers) as response,
+            ):
+                text = await _read(response)
+        except TimeoutError as error:
+            raise RetryableError(f"calling {url}: no answer in seconds: {_DEADLINE_SECONDS:.0f}") from error
+        except httpx2.HTTPError as error:
+            raise RetryableError(f"calling {url}: {type(error).__name__}: {error}") from error
+        return _Answer(response.status_code, _parsed(text), response.headers.get("Retry-After"))
+
+    def _checked(self, answer: _Answer, doing: str) -> dict[str, Any]:
+        if not 200 <= answer.status < 300:
+            raise derive_error(answer.status, answer.body, doing=doing, retry_after=answer.retry_after)
+        if not isinstance(answer.body, dict):
+            raise RetryableError(f"{doing}: the answer is no JSON object, from: {self._url}", reason="BadAnswer")
+        return answer.body
+
+
+async def _rereading(write: Callable[[], Awaitable[T]]) -> T:
+    """Run a conditional write; where its read was overtaken, read and decide again."""
+    for _ in range(_TRIES - 1):
+        try:
+            return await write()
+        except ConflictError as error:
+            if error.reason not in ("Conflict", "AlreadyExists"):
+                raise
+    return await write()
+
+
+async def _read(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > _ANSWER_LIMIT_BYTES:
+            raise RetryableError(
+                f"reading {response.url.path}: longer than bytes: {_ANSWER_LIMIT_BYTES}", reason="AnswerTooLong"
+            )
+    return bytes(body)
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _path(kind: Kind, namespace: str | None, name: str | None = None) -> str:
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    place = f"/namespaces/{quote(namespace, safe='')}" if namespace and kind.namespaced else ""
+    return f"{root}{place}/{kind.plural}" + (f"/{quote(name, safe='')}" if name else "")
+
+
+def _label(ref: ObjectRef) -> str:
+    return f"{ref.kind.kind} `{ref.namespace}/{ref.name}`" if ref.namespace else f"{ref.kind.kind} `{ref.name}`"

@@ -1,0 +1,79 @@
+"""Finds clusters: a kubeconfig context per control plane cluster, and each tenant cluster behind its Platform's proxy.
+
+Tenant clusters are reached on the control plane's own server with the same service key, so no other credential exists.
+Clients are opened when first used and closed together. Never holds a customer's key.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx2
+from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+from lightkube.config.models import User
+
+from provisioner.domain.errors import RejectedError
+from provisioner.platform.cluster import HttpCluster
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    http: httpx2.AsyncClient
+    url: str
+
+
+class LightkubeClusters:
+    """`Clusters` of a kubeconfig whose contexts are named like the control plane clusters of the Site."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self._servers: dict[str, _Server] = {}
+
+    def control_plane(self, name: str) -> HttpCluster:
+        """The control plane cluster called `name`. RejectedError when the kubeconfig has no such context."""
+        server = self._server(name)
+        return HttpCluster(server.http, server.url)
+
+    def tenant(self, control_plane: str, project: str, name: str) -> HttpCluster:
+        """A tenant cluster through the Platform's proxy."""
+        server = self._server(control_plane)
+        place = f"/kubernetes/project/{quote(project, safe='')}/virtualcluster/{quote(name, safe='')}"
+        return HttpCluster(server.http, server.url + place)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for server in self._servers.values():
+            await server.http.aclose()
+        self._servers.clear()
+
+    def _server(self, context: str) -> _Server:
+        if context not in self._servers:
+            self._servers[context] = self._open(context)
+        return self._servers[context]
+
+    def _open(self, context: str) -> _Server:
+        found = self._find(context)
+        if found is None:
+            raise RejectedError(
+                f"finding control plane cluster `{context}` in kubeconfig: {self._kubeconfig}",
+                reason="UnknownControlPlane",
+                hint="name a context of the kubeconfig like the region's controlPlane in site.yaml",
+            )
+        config = found._replace(user=found.user or User())
+        http = AsyncClient(config, ConnectionParams(timeout=_TIMEOUT, trust_env=False))
+        return _Server(http, config.cluster.server.rstrip("/"))
+
+    def _find(self, context: str) -> SingleConfig | None:
+        try:
+            return KubeConfig.from_file(self._kubeconfig).get(context)
+        except Exception as error:  # a file can be broken in as many ways as its three readers have errors
+            _log.warning("reading kubeconfig %s: %s", self._kubeconfig, type(error).__name__)
+            return None

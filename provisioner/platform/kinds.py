@@ -1,0 +1,81 @@
+"""The kinds that the lifecycle verbs read and write, and how one is found for a manifest.
+
+Pure constants: vCluster Platform, Argo CD through the Platform, Gateway API and the few built-ins that are observed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from provisioner.domain.errors import RejectedError
+from provisioner.platform.interface import Kind, Manifest
+
+_PLATFORM: Final = "management.loft.sh"
+_GATEWAY: Final = "gateway.networking.k8s.io"
+
+PROJECT: Final = Kind(_PLATFORM, "v1", "Project", "projects", namespaced=False)
+VIRTUAL_CLUSTER_TEMPLATE: Final = Kind(
+    _PLATFORM, "v1", "VirtualClusterTemplate", "virtualclustertemplates", namespaced=False
+)
+VIRTUAL_CLUSTER_INSTANCE: Final = Kind(_PLATFORM, "v1", "VirtualClusterInstance", "virtualclusterinstances")
+NODE_PROVIDER: Final = Kind(_PLATFORM, "v1", "NodeProvider", "nodeproviders", namespaced=False)
+NODE_PROFILE: Final = Kind(_PLATFORM, "v1", "NodeProfile", "nodeprofiles", namespaced=False)
+NODE_CLAIM: Final = Kind(_PLATFORM, "v1", "NodeClaim", "nodeclaims")
+NODE_ENVIRONMENT: Final = Kind(_PLATFORM, "v1", "NodeEnvironment", "nodeenvironments")
+APPLICATION_TEMPLATE: Final = Kind(
+    _PLATFORM, "v1", "ArgoCDApplicationTemplate", "argocdapplicationtemplates", namespaced=False
+)
+APPLICATION: Final = Kind(_PLATFORM, "v1", "ArgoCDApplication", "argocdapplications")
+
+GATEWAY: Final = Kind(_GATEWAY, "v1", "Gateway", "gateways")
+HTTP_ROUTE: Final = Kind(_GATEWAY, "v1", "HTTPRoute", "httproutes")
+
+NAMESPACE: Final = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
+NODE: Final = Kind("", "v1", "Node", "nodes", namespaced=False)
+POD: Final = Kind("", "v1", "Pod", "pods")
+SERVICE: Final = Kind("", "v1", "Service", "services")
+STATEFUL_SET: Final = Kind("apps", "v1", "StatefulSet", "statefulsets")
+LEASE: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+RESOURCE_SLICE: Final = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
+NETWORK_POLICY: Final = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+ADMISSION_POLICY: Final = Kind(
+    "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False
+)
+ADMISSION_BINDING: Final = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    namespaced=False,
+)
+
+_PUBLISHED: Final = {
+    (kind.api_version, kind.kind): kind
+    for kind in (
+        PROJECT,
+        VIRTUAL_CLUSTER_TEMPLATE,
+        VIRTUAL_CLUSTER_INSTANCE,
+        NODE_PROVIDER,
+        NODE_PROFILE,
+        APPLICATION_TEMPLATE,
+        GATEWAY,
+        HTTP_ROUTE,
+        NAMESPACE,
+        SERVICE,
+        NETWORK_POLICY,
+        ADMISSION_POLICY,
+        ADMISSION_BINDING,
+    )
+}
+
+
+def kind_of(manifest: Manifest) -> Kind:
+    """The kind of a manifest that we write. RejectedError (`UnknownKind`) for one that no tier publishes."""
+    key = (str(manifest.get("apiVersion", "")), str(manifest.get("kind", "")))
+    if key not in _PUBLISHED:
+        raise RejectedError(
+            f"finding the kind of a manifest: no tier publishes: {' '.join(key)}",
+            reason="UnknownKind",
+            hint="add the kind to provisioner/platform/kinds.py",
+        )
+    return _PUBLISHED[key]

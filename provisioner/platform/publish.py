@@ -1,0 +1,59 @@
+"""Publishes the objects of a tier to a control plane cluster where Pulumi is not wanted.
+
+Called by `tenantry tier publish` and the demo with what `rendering` made. A published version of a template is never
+edited: a new one is added beside the others, and the same version with another content is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.lease import Fence
+from provisioner.platform.interface import Cluster, Manifest, ObjectRef
+from provisioner.platform.kinds import VIRTUAL_CLUSTER_TEMPLATE, kind_of
+
+
+async def publish_objects(cluster: Cluster, objects: Iterable[Manifest], *, fence: Fence) -> None:
+    """Apply the objects in order. RejectedError (`VersionPublished`) for a template version that stands there with
+    another content; nothing is written then that was not written before."""
+    for manifest in objects:
+        kind = kind_of(manifest)
+        desired = manifest
+        if kind == VIRTUAL_CLUSTER_TEMPLATE:
+            stored = await cluster.get(ObjectRef(kind, manifest["metadata"]["name"]))
+            desired = _with_published_versions(manifest, stored)
+        await cluster.apply(desired, kind=kind, fence=fence)
+
+
+def _with_published_versions(manifest: Manifest, stored: Manifest | None) -> Manifest:
+    published: Sequence[Mapping[str, Any]] = ((stored or {}).get("spec") or {}).get("versions") or ()
+    ours: Sequence[Mapping[str, Any]] = manifest["spec"]["versions"]
+    standing = {str(entry["version"]): entry for entry in published}
+    for entry in ours:
+        present = standing.get(str(entry["version"]))
+        if present is not None and not _says(present, entry):
+            raise RejectedError(
+                f"publishing template `{manifest['metadata']['name']}`: it differs from the published version: "
+                f"{entry['version']}",
+                reason="VersionPublished",
+                hint="raise `version` in the tier's tier.yaml; a published version is never edited",
+            )
+    new = [entry for entry in ours if str(entry["version"]) not in standing]
+    return {**manifest, "spec": {**manifest["spec"], "versions": [*published, *new]}}
+
+
+def _says(stored: Any, wanted: Any) -> bool:
+    """Whether the stored value says all that is wanted; a server may have added defaults."""
+    if isinstance(wanted, Mapping):
+        return isinstance(stored, Mapping) and all(
+            key in stored and _says(stored[key], value) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(stored, list | tuple)
+            and len(stored) == len(wanted)
+            and all(_says(one, other) for one, other in zip(stored, wanted, strict=True))
+        )
+    return bool(stored == wanted)

@@ -1,0 +1,139 @@
+"""The delivery repository against a real bare repository."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from provisioner.delivery.git import GitDelivery
+from provisioner.delivery.interface import Commit
+from provisioner.domain.errors import ConflictError, InvariantError, RejectedError, RetryableError
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    path = tmp_path / "delivery.git"
+    git("init", "--quiet", "--bare", str(path))
+    return path
+
+
+@pytest.fixture
+def delivery(remote: Path, tmp_path: Path) -> GitDelivery:
+    return GitDelivery(str(remote), tmp_path / "work")
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def commit(files: Mapping[str, bytes], *, parent: str | None = None) -> Commit:
+    return Commit(branch="ep-a", files=files, parent=parent, message="Create endpoint chat\n", at=AT)
+
+
+async def test_pushed_branch_holds_exactly_the_files(delivery: GitDelivery, remote: Path) -> None:
+    first = await delivery.push(commit({"endpoints/ep-a/a.yaml": b"a: 1\n", "endpoints/ep-a/b.yaml": b"b: 1\n"}))
+    await delivery.push(commit({"endpoints/ep-a/b.yaml": b"b: 2\n"}, parent=first))
+    assert git("-C", str(remote), "ls-tree", "-r", "--name-only", "ep-a") == "endpoints/ep-a/b.yaml"
+    assert git("-C", str(remote), "show", "ep-a:endpoints/ep-a/b.yaml") == "b: 2"
+    assert git("-C", str(remote), "rev-parse", "ep-a^") == first
+
+
+async def test_same_commit_has_the_same_sha_in_another_repository(delivery: GitDelivery, tmp_path: Path) -> None:
+    other = tmp_path / "other.git"
+    git("init", "--quiet", "--bare", str(other))
+    wanted = commit({"endpoints/ep-a/a.yaml": b"a: 1\n"})
+    assert await delivery.push(wanted) == await GitDelivery(str(other), tmp_path / "elsewhere").push(wanted)
+
+
+async def test_repeated_push_is_the_same_sha_and_moves_nothing(delivery: GitDelivery) -> None:
+    first = await delivery.push(commit({"a.yaml": b"1"}))
+    assert await delivery.push(commit({"a.yaml": b"1"})) == first
+    second = await delivery.push(commit({"a.yaml": b"2"}, parent=first))
+    assert await delivery.push(commit({"a.yaml": b"2"}, parent=first)) == second
+    assert await delivery.head("ep-a") == second
+
+
+async def test_push_over_somebody_elses_commit_is_a_conflict(delivery: GitDelivery) -> None:
+    first = await delivery.push(commit({"a.yaml": b"1"}))
+    with pytest.raises(ConflictError) as refused:
+        await delivery.push(commit({"a.yaml": b"other"}))
+    assert refused.value.reason == "BranchMoved"
+    second = await delivery.push(commit({"a.yaml": b"2"}, parent=first))
+    third = await delivery.push(commit({"a.yaml": b"3"}, parent=second))
+    with pytest.raises(ConflictError):
+        await delivery.push(commit({"a.yaml": b"late"}, parent=first))
+    assert await delivery.head("ep-a") == third
+
+
+async def test_deleted_branch_is_gone_and_deleting_again_is_fine(delivery: GitDelivery) -> None:
+    await delivery.push(commit({"a.yaml": b"1"}))
+    await delivery.delete("ep-a")
+    assert await delivery.head("ep-a") is None
+    await delivery.delete("ep-a")
+
+
+async def test_push_after_the_branch_was_deleted_does_not_bring_it_back(delivery: GitDelivery) -> None:
+    first = await delivery.push(commit({"a.yaml": b"1"}))
+    await delivery.delete("ep-a")
+    with pytest.raises((ConflictError, RetryableError)):
+        await delivery.push(commit({"a.yaml": b"2"}, parent=first))
+    assert await delivery.head("ep-a") is None
+
+
+async def test_configuration_and_hooks_of_the_user_do_not_get_in(
+    delivery: GitDelivery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / "hooks").mkdir(parents=True)
+    hook = home / "hooks" / "pre-push"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    (home / ".gitconfig").write_text(f"[core]\n\thooksPath = {home}/hooks\n[user]\n\tname = Somebody\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "Somebody")
+    monkeypatch.setenv("GIT_DIR", str(home))
+    sha = await delivery.push(commit({"a.yaml": b"1"}))
+    assert await delivery.head("ep-a") == sha
+
+
+async def test_leftovers_of_a_push_are_removed(delivery: GitDelivery, tmp_path: Path) -> None:
+    await delivery.push(commit({"a.yaml": b"1"}))
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["../a", "a/../b", ".git/config", "a//b", "/a", "a b", 'a"b', "a\nM 100644 x", "", "a/"]
+)
+async def test_file_name_that_could_leave_the_tree_is_refused(delivery: GitDelivery, path: str) -> None:
+    with pytest.raises(InvariantError):
+        await delivery.push(commit({path: b"1"}))
+
+
+@pytest.mark.parametrize("branch", ["-f", "a..b", "a.lock", "refs heads", "x:y", ""])
+async def test_branch_name_that_git_could_misread_is_refused(delivery: GitDelivery, branch: str) -> None:
+    with pytest.raises(InvariantError):
+        await delivery.head(branch)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["--upload-pack=x", "ext::sh -c x", "https://me:secret@git.example.com/a", "https://secret@git.example.com/a"],
+)
+def test_url_that_runs_something_or_shows_a_password_is_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(RejectedError) as refused:
+        GitDelivery(url, tmp_path)
+    assert "secret" not in str(refused.value)
+
+
+async def test_missing_remote_is_worth_a_retry(tmp_path: Path) -> None:
+    delivery = GitDelivery(str(tmp_path / "nowhere.git"), tmp_path / "work")
+    with pytest.raises(RetryableError):
+        await delivery.head("ep-a")
+    with pytest.raises(RetryableError):
+        await delivery.push(commit({"a.yaml": b"1"}))
