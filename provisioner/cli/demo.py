@@ -1,0 +1,296 @@
+"""`tenantry demo`: a live endpoint on this machine, made by the same code that a production installation runs.
+
+Starts the processes, publishes the tiers, creates tenant and endpoint over the REST API, talks to the endpoint with the
+official client, and either stays up or, with `--once`, deletes the endpoint and proves that nothing is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import httpx2
+from rich.console import Console
+
+from provisioner.cli.laptop import Laptop
+from provisioner.cli.leftovers import find_leftovers, find_open_files
+from provisioner.cli.operation import new_idempotency_key, operation_error
+from provisioner.cli.progress import show_progress
+from provisioner.cli.session import operator_key
+from provisioner.client.client import Client
+from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
+from provisioner.settings import Settings
+from provisioner.wiring import publish_tiers
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from provisioner.wire.endpoint import EndpointView
+    from provisioner.wire.operation import OperationView
+
+TENANT, NAME, TIER = "acme", "chat", "dedicated"
+REQUEST = {
+    "name": NAME,
+    "tenant": TENANT,
+    "model": "gemma-3-270m",
+    "region": "local",
+    "tier": TIER,
+    "scaling": {"minReplicas": 1, "maxReplicas": 2},
+}
+QUESTION = "In one sentence: why is the sky blue?"
+MAX_TOKENS = 48
+READY_SECONDS = 300.0
+
+T = TypeVar("T")
+console = Console(stderr=True, highlight=False)
+
+
+@dataclass(slots=True)
+class Timing:
+    """Where the seconds went, by part."""
+
+    parts: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Count the time of a block under `name`."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.parts[name] = self.parts.get(name, 0.0) + time.monotonic() - started
+
+
+def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
+    """Run it; the exit code. Ctrl-C and SIGTERM end it in good order."""
+    _require_demo_extra()
+    signal.signal(signal.SIGTERM, _interrupt)
+    laptop = Laptop((state or settings.state).absolute(), os.environ)
+    timing = Timing()
+    try:
+        asyncio.run(laptop.end_leftovers())
+        with timing.part("starting processes"):
+            laptop.start(lambda name: console.print(f"[dim]starting {name} …[/dim]"))
+        endpoint, secret = _make_endpoint(laptop, timing)
+        with timing.part("generation"):
+            _talk(endpoint, secret)
+        _show_refusal(endpoint)
+        if once:
+            _delete(laptop, timing)
+        else:
+            _invite(laptop, endpoint, secret)
+            signal.pause()
+    except KeyboardInterrupt:
+        console.print("\n[dim]stopping; the endpoint is still there when you start again[/dim]")
+        return 0
+    finally:
+        with timing.part("stopping processes"):
+            asyncio.run(laptop.stop())
+    if once:
+        _prove_stopped(laptop)
+        _tell_timing(timing)
+    return 0
+
+
+def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
+    settings = laptop.settings
+    with timing.part("publishing tiers"):
+        for line in asyncio.run(publish_tiers(settings, ())):
+            console.print(f"[green]✓[/green] {line}")
+    with timing.part("creating the tenant"):
+        _call(settings, _ensure_tenant)
+    console.print(f"[green]✓[/green] tenant {TENANT}")
+    console.rule(f"endpoint {TENANT}/{NAME} on tier {TIER}", align="left")
+    with timing.part("creating the endpoint"):
+        endpoint, operation = _call(settings, _ensure_endpoint)
+    loading = loading_seconds(operation)
+    timing.parts["model loading"] = loading
+    timing.parts["creating the endpoint"] -= loading
+    created = _call(
+        settings,
+        lambda client: client.create_key(tenant=TENANT, name="demo", team=None, endpoints=None, expires_at=None),
+    )
+    _wait_for_key(endpoint, created.secret)
+    return endpoint, created.secret
+
+
+async def _ensure_tenant(client: Client) -> None:
+    if any(tenant.name == TENANT and tenant.ready for tenant in await client.list_tenants()):
+        return
+    operation = await client.create_tenant(
+        TENANT, display_name="Acme", tiers=[TIER], idempotency_key=f"demo-tenant-{TENANT}"
+    )
+    async for operation in client.watch_operation(operation.id, timeout_seconds=60):
+        pass
+    _require_success(operation)
+
+
+async def _ensure_endpoint(client: Client) -> tuple[EndpointView, OperationView]:
+    try:
+        endpoint = await client.get_endpoint(f"{TENANT}/{NAME}")
+        operation = await client.get_operation(endpoint.identifiers.operation)
+    except NotFoundError:
+        accepted = await client.create_endpoint(REQUEST, idempotency_key=new_idempotency_key())
+        operation = accepted.operation
+    operation = await show_progress(client.watch_operation(operation.id, timeout_seconds=READY_SECONDS), operation)
+    _require_success(operation)
+    return await client.get_endpoint(f"{TENANT}/{NAME}"), operation
+
+
+def loading_seconds(operation: OperationView) -> float:
+    """How long the model itself took: from the last condition before `loading` to `loading`."""
+    since = {stage.name: stage.since for stage in operation.stages if stage.since}
+    loaded = since.get("loading")
+    if loaded is None:
+        return 0.0
+    earlier = [moment for name, moment in since.items() if name not in ("loading", "published")]
+    return max(0.0, (loaded - max(earlier, default=loaded)).total_seconds())
+
+
+def _talk(endpoint: EndpointView, secret: str) -> None:
+    import openai
+
+    console.rule("a completion, through the gateway, with the official openai client", align="left")
+    console.print(f"[bold]> {QUESTION}[/bold]")
+    client = openai.OpenAI(base_url=endpoint.url, api_key=secret, timeout=120)
+    stream = client.chat.completions.create(
+        model=endpoint.model.alias,
+        messages=[{"role": "user", "content": QUESTION}],
+        max_tokens=MAX_TOKENS,
+        stream=True,
+    )
+    pieces = 0
+    for chunk in stream:
+        text = chunk.choices[0].delta.content if chunk.choices else None
+        if text:
+            pieces += 1
+            print(text, end="", flush=True)
+    print()
+    if not pieces:
+        raise InvariantError("streaming a completion: the stream had no text", reason="EmptyCompletion")
+
+
+def _wait_for_key(endpoint: EndpointView, secret: str) -> None:
+    """A new key is live when the gateway has the next snapshot, within about a second."""
+    headers = {"Authorization": f"Bearer {secret}"}
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        answer = httpx2.get(f"{endpoint.url}/models", headers=headers, trust_env=False)
+        if answer.status_code == httpx2.codes.OK:
+            return
+        time.sleep(0.05)
+    raise InvariantError(f"waiting for the new key: the gateway still answers {answer.status_code}")
+
+
+def _show_refusal(endpoint: EndpointView) -> None:
+    answer = httpx2.get(f"{endpoint.url}/models", trust_env=False)
+    if answer.status_code != httpx2.codes.UNAUTHORIZED:
+        raise InvariantError(f"calling without a key: wanted 401, got {answer.status_code}")
+    console.print(
+        f"[green]✓[/green] the same call without a key: {answer.status_code} {answer.json()['error']['message']}"
+    )
+
+
+def _invite(laptop: Laptop, endpoint: EndpointView, secret: str) -> None:
+    settings = laptop.settings
+    console.rule("it is up until Ctrl-C", align="left")
+    rows = {
+        "endpoint URL": endpoint.url,
+        "model": endpoint.model.alias,
+        "API key": secret,
+        "REST API": f"{settings.url}/docs",
+        "Kubernetes API": f"http://127.0.0.1:{laptop.ports.control_plane}",
+        "state": str(laptop.state),
+    }
+    for name, value in rows.items():
+        console.print(f"  {name:<15}{value}", soft_wrap=True)
+    console.print("\nTry next, in a second terminal:")
+    for command in _commands(laptop, secret):
+        console.print(f"  {command}", soft_wrap=True)
+
+
+def _commands(laptop: Laptop, secret: str) -> list[str]:
+    exports = [f"export TENANTRY_STATE={laptop.state}", f"export TENANTRY_URL={laptop.settings.url}"]
+    kubectl = f"kubectl --kubeconfig {laptop.settings.kubeconfig}"
+    project = f"{TENANT}-{TIER}"
+    return [
+        ". .venv/bin/activate",
+        *exports,
+        f"tenantry endpoint show {TENANT}/{NAME}",
+        f'TENANTRY_API_KEY={secret} tenantry endpoint chat {TENANT}/{NAME} "Tell me a joke"',
+        "tenantry endpoint create -f docs/quickstart/request.yaml --wait",
+        f"{kubectl} --context control-plane get virtualclusterinstances -A",
+        f"{kubectl} config get-contexts   # one per tenant cluster of project {project}",
+    ]
+
+
+def _delete(laptop: Laptop, timing: Timing) -> None:
+    console.rule("deleting it again", align="left")
+
+    async def delete(client: Client) -> OperationView:
+        operation = await client.delete_endpoint(f"{TENANT}/{NAME}", idempotency_key=new_idempotency_key())
+        operation = await show_progress(client.watch_operation(operation.id, timeout_seconds=120), operation)
+        for key in await client.list_keys(TENANT):
+            await client.revoke_key(key.id)
+        return operation
+
+    with timing.part("deleting the endpoint"):
+        _require_success(_call(laptop.settings, delete))
+    left = asyncio.run(find_leftovers(laptop.settings)) + find_open_files(laptop.pids(), laptop.state)
+    if left:
+        raise InvariantError("proving that nothing is left: found: " + ", ".join(left), reason="Leftovers")
+    console.print(
+        "[green]✓[/green] nothing is left: no tenant cluster, node claim, application, route, branch, model process, "
+        "or file outside the state folder"
+    )
+
+
+def _prove_stopped(laptop: Laptop) -> None:
+    if living := laptop.living():
+        raise InvariantError(f"proving that nothing is left: still running: {', '.join(living)}", reason="Leftovers")
+    console.print("[green]✓[/green] every process has ended")
+
+
+def _tell_timing(timing: Timing) -> None:
+    console.rule("where the time went", align="left")
+    for name, seconds in timing.parts.items():
+        console.print(f"  {name:<24}{seconds:6.1f} s")
+    total = sum(timing.parts.values())
+    model = timing.parts["model loading"] + timing.parts["generation"]
+    console.print(f"  {'all':<24}{total:6.1f} s, of which {total - model:.1f} s are not model loading or generation")
+
+
+def _call(settings: Settings, request: Callable[[Client], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with Client(settings.url, operator_key(settings)) as client:
+            return await request(client)
+
+    return asyncio.run(run())
+
+
+def _require_success(operation: OperationView) -> None:
+    if operation.state != "succeeded":
+        raise operation_error(operation)
+
+
+def _require_demo_extra() -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in ("openai", "xllamacpp") if find_spec(name) is None]
+    if missing:
+        raise RejectedError(
+            f"starting the demo: not installed: {', '.join(missing)}",
+            reason="NoDemoExtra",
+            hint="pip install 'tenantry[demo]'",
+        )
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,150 @@
+"""The processes of a laptop installation: embedded control plane, provisioner and gateway, under one state folder.
+
+Used by the demo. Each process is an ordinary command of `tenantry`, started with an environment that names the state;
+what a killed demo left running is ended first, so that a second run finds one of each.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from provisioner.domain.errors import RetryableError
+from provisioner.domain.ids import RandomIds
+from provisioner.embedded.children import Children
+from provisioner.settings import Settings, read_settings
+
+PORTS = {"api": 8400, "control_plane": 8401, "gateway": 8402, "tenant_gateway": 8403}
+START_SECONDS = 60.0
+GRACE_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """The four ports of a laptop installation."""
+
+    api: int
+    control_plane: int
+    gateway: int
+    tenant_gateway: int
+
+
+class Laptop:
+    """One installation. Use: `start`, then `settings` for commands, `stop` at the end."""
+
+    def __init__(self, state: Path, environ: Mapping[str, str]) -> None:
+        self.state = state
+        _make_private(state)
+        _make_private(state / "tmp")
+        self._children = Children(state / "processes")
+        self.ports = Ports(**{name: _free_port(port) for name, port in PORTS.items()})
+        self._environ = dict(environ) | {
+            "TENANTRY_STATE": str(state),
+            "TENANTRY_SERVE_ADDR": f"127.0.0.1:{self.ports.api}",
+            "TENANTRY_URL": f"http://127.0.0.1:{self.ports.api}",
+            "LISTEN_ADDR": f"127.0.0.1:{self.ports.gateway}",
+            "TMPDIR": str(state / "tmp"),
+            "PYTHONUNBUFFERED": "1",
+        }
+        self.settings: Settings = read_settings(self._environ)
+
+    async def end_leftovers(self) -> None:
+        """End what an earlier run that was killed left running."""
+        for name in self._children.names():
+            await self._children.end(name, grace_seconds=GRACE_SECONDS)
+
+    def start(self, tell: Callable[[str], None]) -> None:
+        """Start the three processes and wait until each answers. Raises RetryableError with the log's last lines."""
+        ids = RandomIds()
+        for file in (self.settings.operator_key_file, self.settings.gateway_key_file):
+            write_secret(file, ids.secret())
+        ports = self.ports
+        tell("embedded control plane")
+        self._start(
+            "embedded",
+            *("embedded", "--port", str(ports.control_plane), "--gateway-port", str(ports.tenant_gateway)),
+            *("--public-port", str(ports.gateway)),
+        )
+        self._wait("embedded", f"http://127.0.0.1:{ports.control_plane}/readyz", self.settings.site)
+        tell("provisioner")
+        self._start("serve", "serve")
+        self._wait("serve", f"{self.settings.url}/readyz")
+        tell("gateway")
+        self._start("gateway", "gateway")
+        self._wait("gateway", f"http://127.0.0.1:{ports.gateway}/v1/models")
+
+    async def stop(self) -> None:
+        """End the processes, the gateway first."""
+        for name in ("gateway", "serve", "embedded"):
+            await self._children.end(name, grace_seconds=GRACE_SECONDS)
+
+    def living(self) -> list[str]:
+        """The names of the processes that run."""
+        return [name for name in self._children.names() if self._children.child(name).is_alive()]
+
+    def pids(self) -> list[int]:
+        """Their process ids."""
+        return [pid for name in self.living() if (pid := self._children.child(name).pid) is not None]
+
+    def _start(self, name: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", "provisioner.cli", *arguments]
+        self._children.start(name, command, environment=self._environ)
+
+    def _wait(self, name: str, url: str, file: Path | None = None) -> None:
+        child = self._children.child(name)
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if not child.is_alive():
+                break
+            if _answers(url) and (file is None or file.exists()):
+                return
+            time.sleep(_LOOK_SECONDS)
+        lines = child.log.read_text(errors="replace").splitlines()[-15:]
+        raise RetryableError(
+            f"starting `{name}`: it {'does not answer' if child.is_alive() else 'ended'}:\n" + "\n".join(lines),
+            reason="ProcessFailed",
+            hint=f"the whole log: {child.log}",
+        )
+
+
+def write_secret(file: Path, secret: str) -> None:
+    """Write a secret that only we may read; one that is there is kept."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(secret + "\n")
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _answers(url: str) -> bool:
+    """Whether somebody answers who is up: any status but 503."""
+    try:
+        return httpx2.get(url, timeout=2.0, trust_env=False).status_code != httpx2.codes.SERVICE_UNAVAILABLE
+    except httpx2.HTTPError:
+        return False
+
+
+def _free_port(wanted: int) -> int:
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            chosen: int = probe.getsockname()[1]
+            return chosen
+    raise RetryableError("choosing a port on 127.0.0.1: none is free", reason="NoPort")
