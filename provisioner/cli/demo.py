@@ -127,9 +127,7 @@ async def _ensure_tenant(client: Client) -> None:
     operation = await client.create_tenant(
         TENANT, display_name="Acme", tiers=[TIER], idempotency_key=f"demo-tenant-{TENANT}"
     )
-    async for operation in client.watch_operation(operation.id, timeout_seconds=60):
-        pass
-    _require_success(operation)
+    _require_success(await show_progress(client.watch_operation(operation.id, timeout_seconds=60), operation))
 
 
 async def _ensure_endpoint(client: Client) -> tuple[EndpointView, OperationView]:

@@ -1,0 +1,155 @@
+"""Writes docs/reference from the code and the pack: commands, settings, tiers, models, runtimes.
+
+`make golden` runs it; `make check` runs it with `--check`, which writes nothing and ends with 1 on a difference.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import typer.main
+
+from provisioner.catalog.loader import load_catalog
+from provisioner.cli.main import app
+from provisioner.settings import VARIABLES
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+WIDTH = 100
+
+
+def main() -> int:
+    """Write the pages, or compare them; the exit code."""
+    pages = {
+        "commands.md": commands_page(),
+        "settings.md": settings_page(),
+        "tiers.md": tiers_page(),
+        "models.md": models_page(),
+        "runtimes.md": runtimes_page(),
+    }
+    if "--check" not in sys.argv:
+        for name, text in pages.items():
+            (FOLDER / name).write_text(text)
+        return 0
+    stale = [name for name, text in pages.items() if _read(FOLDER / name) != text]
+    for name in stale:
+        print(f"docs/reference/{name}: differs from the code; run `make golden`")
+    return 1 if stale else 0
+
+
+def commands_page() -> str:
+    """Every command's help text."""
+    root = typer.main.get_command(app)
+    context = click.Context(root, info_name="tenantry", max_content_width=WIDTH, terminal_width=WIDTH)
+    lines = [
+        "# Commands",
+        "",
+        "Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 the request is at fault, 2 our fault, 5 "
+        "timed out or no capacity.",
+        "",
+    ]
+    for path, text in _helps(root, context):
+        lines += [f"## {path}", "", "```text", text, "```", ""]
+    return "\n".join(lines)
+
+
+def settings_page() -> str:
+    """Every environment variable."""
+    rows = [(f"`{name}`", meaning) for name, meaning in VARIABLES.items()]
+    return _page("Settings", "Read once from the environment when a process starts.", ("variable", "meaning"), rows)
+
+
+def tiers_page() -> str:
+    """Every tier of the pack."""
+    rows = [
+        (
+            f"`{tier.name}`",
+            tier.version,
+            str(tier.tenancy),
+            str(tier.node_mode),
+            tier.scheduling,
+            tier.isolation,
+            ", ".join(tier.runtimes),
+            tier.description,
+        )
+        for _, tier in sorted(load_catalog().tiers.items())
+    ]
+    columns = ("tier", "version", "tenancy", "nodes", "scheduling", "isolation", "runtimes", "description")
+    return _page("Tiers", "From `templates/<tier>/tier.yaml`.", columns, rows)
+
+
+def models_page() -> str:
+    """Every model of the catalog."""
+    rows = [
+        (
+            f"`{model.id}`",
+            str(model.kind),
+            model.master.runtime,
+            str(model.master.hardware.gpus),
+            f"{model.architecture.weights_bytes / 1e9:.1f} GB",
+            f"[{model.card.licence.name}]({model.card.licence.url})",
+            model.description,
+        )
+        for _, model in sorted(load_catalog().models.items())
+    ]
+    columns = ("model", "kind", "runtime", "GPUs", "weights", "licence", "description")
+    return _page("Models", "From `provisioner/catalog/models/`.", columns, rows)
+
+
+def runtimes_page() -> str:
+    """Every runtime and its serving parameters."""
+    lines = ["# Runtimes", "", "From `applications/runtimes/<runtime>/runtime.yaml`.", ""]
+    for name, runtime in sorted(load_catalog().runtimes.items()):
+        kinds = ", ".join(runtime.kinds)
+        lines += [
+            f"## {name}",
+            "",
+            f"{runtime.description} Kinds: {kinds}. Profiles: {', '.join(runtime.profiles)}.",
+            "",
+        ]
+        rows = [
+            (f"`{key}`", str(p.type), f"`{p.flag}`", _bounds(p.minimum, p.maximum, p.options), p.description)
+            for key, p in runtime.parameters.items()
+        ]
+        lines += [*_table(("parameter", "type", "flag", "allowed", "meaning"), rows), ""]
+    return "\n".join(lines)
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    if not isinstance(command, click.Group) or context.parent is None:
+        yield context.command_path, command.get_help(context).rstrip()
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            if inner is not None and not inner.hidden:
+                child = click.Context(
+                    inner, info_name=name, parent=context, terminal_width=WIDTH, max_content_width=WIDTH
+                )
+                yield from _helps(inner, child)
+
+
+def _bounds(minimum: float | None, maximum: float | None, options: Sequence[str] | None) -> str:
+    if options:
+        return ", ".join(f"`{option}`" for option in options)
+    if minimum is None and maximum is None:
+        return "any"
+    return f"{'' if minimum is None else f'{minimum:g}'} … {'' if maximum is None else f'{maximum:g}'}".strip()
+
+
+def _page(title: str, head: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join([f"# {title}", "", head, "", *_table(columns, rows), ""])
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    head = [f"| {' | '.join(columns)} |", f"|{'|'.join('---' for _ in columns)}|"]
+    return head + [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
