@@ -6,11 +6,14 @@ One file per model under `catalog/models/`; the folder is the registry. Architec
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from provisioner.catalog.entry import Entry
+from provisioner.catalog.quantity import Quantity
+
+ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 
 
 class ModelKind(StrEnum):
@@ -25,8 +28,8 @@ class Hardware(Entry):
     """What one replica needs by default."""
 
     gpus: Annotated[int, Field(ge=0, le=1024, description="GPUs per replica")]
-    cpu: Annotated[str, Field(description="Kubernetes quantity")]
-    memory: Annotated[str, Field(description="Kubernetes quantity")]
+    cpu: Quantity
+    memory: Quantity
 
 
 class Master(Entry):
@@ -70,12 +73,13 @@ class Architecture(Entry):
 
 
 class Model(Entry):
-    """One model of the catalog. `profiles` lists the site profiles whose default catalog offers it."""
+    """One model of the catalog. `profiles` lists the sites whose default catalog offers it: their
+    profile, or `sovereign` for those that are."""
 
     description: str
-    id: str
+    id: Annotated[str, Field(pattern=ID_PATTERN, max_length=96, description="name, or organisation/name")]
     kind: ModelKind
-    profiles: tuple[str, ...]
+    profiles: tuple[Literal["dev", "prod", "sovereign"], ...]
     master: Master
     card: Card
     architecture: Architecture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -36,7 +36,7 @@ class Runtime(Entry):
 
     description: str
     name: str
-    profiles: Annotated[tuple[str, ...], Field(description="site profiles that may run it: dev, prod")]
+    profiles: Annotated[tuple[Literal["dev", "prod"], ...], Field(description="site profiles that may run it")]
     kinds: tuple[ModelKind, ...]
     models: Annotated[tuple[str, ...] | None, Field(description="the only models it serves; null for any")] = None
     port: Annotated[int, Field(ge=1, le=65535)]
@@ -45,7 +45,6 @@ class Runtime(Entry):
     parameters: dict[str, Parameter]
     context_parameter: Annotated[str, Field(description="the parameter that bounds tokens kept per request")]
     concurrency_parameter: Annotated[str | None, Field(description="the one that bounds parallel requests")] = None
+    gpus_parameter: Annotated[str | None, Field(description="the one that is the GPUs of a replica")] = None
     metrics: Annotated[dict[str, str], Field(description="our metric name -> the engine's")]
-    manifests: Annotated[tuple[str, ...], Field(description="templates rendered once per endpoint")]
-    replica_manifests: Annotated[tuple[str, ...], Field(description="templates rendered once per replica ordinal")]
     options: Annotated[dict[str, Any], Field(description="constants for the templates", default_factory=dict)]

@@ -10,6 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from provisioner.catalog.entry import Entry
+from provisioner.catalog.quantity import Quantity
+from provisioner.catalog.runtime import Runtime
+
+SOVEREIGN_RUNTIME = "mistralrs"
+"""The engine of a sovereign site that names none."""
 
 
 class NodeTypeOffer(Entry):
@@ -19,8 +24,8 @@ class NodeTypeOffer(Entry):
     gpu_resource: str = "nvidia.com/gpu"
     gpus: Annotated[int, Field(ge=0)]
     gpu_memory_bytes: Annotated[int, Field(ge=0, description="memory of one GPU")]
-    cpu: str
-    memory: str
+    cpu: Quantity
+    memory: Quantity
     max_capacity: Annotated[int | None, Field(ge=1)] = None
     cost: Annotated[int | None, Field(ge=0)] = None
     properties: Annotated[dict[str, str], Field(default_factory=dict)]
@@ -89,3 +94,18 @@ class Site(Entry):
     runtimes: Annotated[tuple[str, ...] | None, Field(description="allowed runtimes; null for all")] = None
     retired_images: tuple[str, ...] = ()
     chart_version: Annotated[str | None, Field(description="vCluster chart; null takes versions.yaml")] = None
+
+    def allows_runtime(self, runtime: Runtime) -> bool:
+        """Whether this installation may run the engine: profile, list of allowed ones, one engine where sovereign."""
+        allowed = self.runtimes or ((SOVEREIGN_RUNTIME,) if self.sovereign else None)
+        return self.profile in runtime.profiles and (allowed is None or runtime.name in allowed)
+
+    def is_retired(self, image: str) -> bool:
+        """Whether an image reference is one that may no longer be used, named whole, by repository or by digest."""
+        repository, _, digest = image.partition("@")
+        tagless = repository.rsplit(":", 1)[0] if ":" in repository.rsplit("/", 1)[-1] else repository
+        return not {image, repository, tagless, digest}.isdisjoint(self.retired_images)
+
+    def mirrored(self, image: str) -> str:
+        """The reference as this installation pulls it: behind the mirror where there is one."""
+        return f"{self.registry.rstrip('/')}/{image}" if self.registry else image

@@ -43,7 +43,7 @@ class Tier(Entry):
     """One tier. `version` is the VirtualClusterTemplate version; a published version is never edited."""
 
     description: str
-    name: str
+    name: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", max_length=20)]
     version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
     tenancy: Tenancy
     node_mode: NodeMode

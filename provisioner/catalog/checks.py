@@ -1,0 +1,128 @@
+"""What no single file can tell: checks across tiers, runtimes, models, versions and the Site. Pure.
+
+Each finding comes with the file it belongs to; the loader adds the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.model import Model
+from provisioner.catalog.runtime import Runtime
+from provisioner.catalog.serving import check_serving
+from provisioner.catalog.site import Site
+from provisioner.domain.finding import Finding, unknown_name_hint
+
+
+def check_catalog(catalog: Catalog) -> Iterator[tuple[str, Finding]]:
+    """Findings about entries that name each other, with the file of the entry at fault."""
+    for runtime in catalog.runtimes.values():
+        file = f"applications/runtimes/{runtime.name}/runtime.yaml"
+        yield from ((file, finding) for finding in _check_runtime(runtime, catalog))
+    for tier in catalog.tiers.values():
+        file = f"templates/{tier.name}/tier.yaml"
+        for position, name in enumerate(tier.runtimes):
+            if name not in catalog.runtimes:
+                yield file, _unknown(f"runtimes[{position}]", "runtime", name, catalog.runtimes)
+        for other in catalog.tiers:
+            if tier.name.endswith(f"-{other}"):
+                message = f"reading tier name: projects `<tenant>-<tier>` could not be told from those of `{other}`"
+                yield file, Finding(reason="AmbiguousName", message=message, field="name", hint="rename one of them")
+    for model in catalog.models.values():
+        yield from ((model_file(model.id), finding) for finding in _check_model(model, catalog))
+
+
+def model_file(model: str) -> str:
+    """The name of a model's file: its id with `--` for `/`."""
+    return f"{model.replace('/', '--')}.yaml"
+
+
+def check_site(site: Site, catalog: Catalog) -> tuple[Finding, ...]:
+    """Findings about a Site that only the catalog can tell: unknown runtimes, none left, more than one engine where
+    the Site is sovereign."""
+    findings = [
+        _unknown(f"runtimes[{position}]", "runtime", name, catalog.runtimes)
+        for position, name in enumerate(site.runtimes or ())
+        if name not in catalog.runtimes
+    ]
+    if not findings and not any(site.allows_runtime(runtime) for runtime in catalog.runtimes.values()):
+        message = f"reading runtimes: profile `{site.profile}` may run none of them"
+        findings.append(Finding(reason="NoRuntime", message=message, field="runtimes"))
+    return tuple(findings)
+
+
+def check_regions(site: Site) -> Iterator[Finding]:
+    """Findings about a Site alone: providers that regions name, names used twice, placeholders, sovereignty."""
+    providers = [provider.name for provider in site.providers]
+    for name in sorted({name for name in providers if providers.count(name) > 1}):
+        yield Finding(reason="DuplicateName", message=f"reading provider: named twice: `{name}`", field="providers")
+    for position, provider in enumerate(site.providers):
+        types = [node_type.name for node_type in provider.node_types]
+        for name in sorted({name for name in types if types.count(name) > 1}):
+            message = f"reading node type: named twice: `{name}`"
+            yield Finding(reason="DuplicateName", message=message, field=f"providers[{position}].nodeTypes")
+    for region_name, region in site.regions.items():
+        for position, name in enumerate(region.providers):
+            if name not in providers:
+                yield _unknown(f"regions.{region_name}.providers[{position}]", "provider", name, providers)
+    yield from _check_hostname(site.public.hostname)
+    if site.sovereign and site.runtimes is not None and len(site.runtimes) != 1:
+        message = f"reading runtimes: a sovereign site runs exactly one engine, found {len(site.runtimes)}"
+        yield Finding(reason="NotSovereign", message=message, field="runtimes", hint="the default is `mistralrs`")
+
+
+def _check_hostname(hostname: str) -> Iterator[Finding]:
+    for name in re.findall(r"\{([^}]*)\}", hostname):
+        if name not in ("endpoint", "tenant"):
+            yield _unknown("public.hostname", "placeholder", name, ("endpoint", "tenant"))
+    if any(label.count("{") > 1 for label in hostname.split(".")):
+        message = f"reading hostname: two placeholders in one label make names ambiguous: `{hostname}`"
+        yield Finding(reason="AmbiguousName", message=message, field="public.hostname", hint="put a dot between them")
+
+
+def _check_runtime(runtime: Runtime, catalog: Catalog) -> Iterator[Finding]:
+    named = {
+        "contextParameter": runtime.context_parameter,
+        "concurrencyParameter": runtime.concurrency_parameter,
+        "gpusParameter": runtime.gpus_parameter,
+    }
+    for field, name in named.items():
+        if name is not None and name not in runtime.parameters:
+            yield _unknown(field, "parameter", name, runtime.parameters)
+    for position, model in enumerate(runtime.models or ()):
+        if model not in catalog.models:
+            yield _unknown(f"models[{position}]", "model", model, catalog.models)
+
+
+def _check_model(model: Model, catalog: Catalog) -> Iterator[Finding]:
+    master = model.master
+    if master.image not in catalog.versions.images:
+        yield _unknown("master.image", "image key", master.image, catalog.versions.images)
+    runtime = catalog.runtimes.get(master.runtime)
+    if runtime is None:
+        yield _unknown("master.runtime", "runtime", master.runtime, catalog.runtimes)
+        return
+    if model.kind not in runtime.kinds:
+        allowed = ", ".join(kind.value for kind in runtime.kinds)
+        message = f"reading kind: runtime `{runtime.name}` serves {allowed}, found `{model.kind.value}`"
+        yield Finding(reason="KindNotServed", message=message, field="kind")
+    if runtime.models is not None and model.id not in runtime.models:
+        message = f"reading runtime: `{runtime.name}` serves only {', '.join(runtime.models)}"
+        yield Finding(reason="ModelNotServed", message=message, field="master.runtime")
+    for profile in model.profiles:
+        if profile != "sovereign" and profile not in runtime.profiles:
+            message = f"reading profile: runtime `{runtime.name}` is not for profile: `{profile}`"
+            yield Finding(reason="ProfileNotAllowed", message=message, field="profiles")
+    yield from check_serving(master.serving, runtime, field="master.serving")
+    context = master.serving.get(runtime.context_parameter)
+    if isinstance(context, int) and context > model.architecture.context_length:
+        message = f"reading context: the model has {model.architecture.context_length}, found {context}"
+        yield Finding(reason="ContextTooLong", message=message, field=f"master.serving.{runtime.context_parameter}")
+
+
+def _unknown(field: str, what: str, name: str, known: Iterable[str]) -> Finding:
+    message = f"reading {what}: unknown `{name}`"
+    reason = f"Unknown{what.split()[0].title()}"
+    return Finding(reason=reason, message=message, field=field, hint=unknown_name_hint(name, known))

@@ -1,0 +1,154 @@
+"""Loads the catalog and the Site from files; the folder listing is the registry.
+
+`templates/<tier>/tier.yaml`, `applications/runtimes/<runtime>/runtime.yaml`, one file per model and `versions.yaml`
+become one immutable Catalog. A bad file is refused with file, line, field, what was found and what is allowed, all
+findings of all files at once. Never writes, never guesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import Field
+
+from provisioner.catalog.catalog import Catalog, ImageReference, Versions
+from provisioner.catalog.checks import check_catalog, check_regions
+from provisioner.catalog.document import Document, read_document
+from provisioner.catalog.entry import Entry
+from provisioner.catalog.fields import FieldPath, dotted, validate_fields
+from provisioner.catalog.model import Model
+from provisioner.catalog.pack import models_root, pack_root
+from provisioner.catalog.runtime import Runtime
+from provisioner.catalog.site import Site
+from provisioner.catalog.tier import Tier
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.finding import Finding
+
+MAX_FILES = 1000
+"""Greatest number of entries in one folder of the catalog."""
+
+EntryT = TypeVar("EntryT", bound=Entry)
+
+
+class _VersionsFile(Entry):
+    """`versions.yaml` as it is written."""
+
+    charts: dict[str, str] = Field(description="chart versions by key")
+    images: dict[str, ImageReference] = Field(description="image references by key")
+
+
+def load_catalog(root: Path | None = None, *, models: Path | None = None) -> Catalog:
+    """The catalog of a template pack.
+
+    `root` holds `templates/`, `applications/` and `versions.yaml` (None: the pack that ships), `models` the model files
+    (None: those that ship). A model's file is named like its id with `--` for `/`. Raises RejectedError with every
+    finding of every file.
+    """
+    root = root or pack_root()
+    reading = _Reading(root)
+    versions = reading.entry(root / "versions.yaml", _VersionsFile)
+    tiers = reading.entries(_heads(root / "templates", "tier.yaml"), Tier, "name")
+    runtimes = reading.entries(_heads(root / "applications" / "runtimes", "runtime.yaml"), Runtime, "name")
+    reading.root = models or models_root()
+    model_files = {path.stem.replace("--", "/"): path for path in _listed(reading.root) if path.suffix == ".yaml"}
+    loaded = reading.entries(model_files, Model, "id")
+    reading.stop("loading the catalog")
+    pins = Versions(images=versions.images, charts=versions.charts) if versions else Versions(images={}, charts={})
+    catalog = Catalog(tiers=tiers, models=loaded, runtimes=runtimes, versions=pins)
+    reading.findings.extend(reading.placed(check_catalog(catalog)))
+    reading.stop("loading the catalog")
+    return catalog
+
+
+def load_site(path: Path) -> Site:
+    """The Site of a `site.yaml`. Raises RejectedError with every finding; findings about runtimes need a catalog and
+    come from `check_site`."""
+    reading = _Reading(path.parent)
+    site = reading.entry(path, Site)
+    if site is not None:
+        reading.findings.extend(reading.placed((path.name, finding) for finding in check_regions(site)))
+    reading.stop("loading the site")
+    assert site is not None  # noqa: S101 - `stop` raises when there is none
+    return site
+
+
+class _Reading:
+    """Reads entries below a root and keeps documents, for lines, and findings."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.findings: list[Finding] = []
+        self._documents: dict[str, Document] = {}
+
+    def entry(self, path: Path, kind: type[EntryT]) -> EntryT | None:
+        """The entry in one file, or None after adding findings."""
+        try:
+            document = read_document(path, root=self.root)
+        except RejectedError as error:
+            self.findings.extend(error.findings)
+            return None
+        self._documents[path.relative_to(self.root).as_posix()] = document
+        made = validate_fields(kind, document.value, place=lambda field: (document.file, document.line(field)))
+        if isinstance(made, tuple):
+            self.findings.extend(made)
+            return None
+        return made
+
+    def entries(self, files: Mapping[str, Path], kind: type[EntryT], key: str) -> dict[str, EntryT]:
+        """Entries by name, each of which must be named like its folder or file."""
+        found = {}
+        for name, path in files.items():
+            made = self.entry(path, kind)
+            if made is None:
+                continue
+            if getattr(made, key) != name:
+                message = f"reading {key}: it must be `{name}` like the file's place, found `{getattr(made, key)}`"
+                file = path.relative_to(self.root).as_posix()
+                line = self._documents[file].line((key,))
+                self.findings.append(Finding(reason="NameMismatch", message=message, field=key, file=file, line=line))
+            found[name] = made
+        return found
+
+    def placed(self, findings: Iterator[tuple[str, Finding]]) -> Iterator[Finding]:
+        """Findings of checks across files, with the line of their field."""
+        for file, finding in findings:
+            yield self._placed(file, finding)
+
+    def _placed(self, file: str, finding: Finding) -> Finding:
+        document = self._documents.get(file)
+        line = document.line(_path_of(document, finding.field)) if document else None
+        return Finding(
+            reason=finding.reason,
+            message=finding.message,
+            field=finding.field,
+            hint=finding.hint,
+            file=file,
+            line=line,
+            severity=finding.severity,
+        )
+
+    def stop(self, doing: str) -> None:
+        """Raise what was found so far."""
+        if self.findings:
+            raise RejectedError(
+                f"{doing}: {len(self.findings)} finding(s)", reason="InvalidCatalog", findings=tuple(self.findings)
+            )
+
+
+def _path_of(document: Document, field: str) -> FieldPath:
+    return next((path for path in document.lines if path and dotted(path) == field), ())
+
+
+def _listed(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    paths = sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
+    if len(paths) > MAX_FILES:
+        raise RejectedError(f"listing folder: more than {MAX_FILES} entries in {folder.name}", reason="TooManyFiles")
+    return paths
+
+
+def _heads(folder: Path, head: str) -> dict[str, Path]:
+    return {path.name: path / head for path in _listed(folder) if path.is_dir()}
