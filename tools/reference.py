@@ -46,8 +46,8 @@ def commands_page() -> str:
     lines = [
         "# Commands",
         "",
-        "Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 the request is at fault, 2 our fault, 5 "
-        "timed out or no capacity.",
+        "Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 the request is at fault, 2 our "
+        "fault, 5 timed out or no capacity.",
         "",
     ]
     for path, text in _helps(root, context):
