@@ -6,7 +6,7 @@ reason `FenceStale`. A database that cannot be reached raises RetryableError.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -15,7 +15,7 @@ from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.key import ApiKey
 from provisioner.domain.lease import Fence
-from provisioner.domain.operation import Operation, OperationState, StepRecord
+from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
 from provisioner.domain.snapshot import Snapshot
 from provisioner.domain.tenant import Tenant
 
@@ -51,13 +51,15 @@ class OperationStore(Protocol):
         Idempotency keys are scoped to the tenant: the same key and request digest returns the operation that exists,
         another digest raises RejectedError (`IdempotencyKeyReused`). A name that exists in the tenant raises
         RejectedError (`NameTaken`). One open operation per subject: a second one raises ConflictError
-        (`OperationInProgress`) that names the first.
+        (`OperationInProgress`) that names the first, but a delete ends an open create (cancelled, `Superseded`). A
+        tenant whose creation failed may be submitted again. NotFoundError: `TenantUnknown`, or no such endpoint.
         """
         ...
 
-    async def claim(self, holder: str, now: datetime) -> Operation | None:
-        """Claim the operation that is due longest (pending, waiting, or running with an expired lease), with a new
-        fence, and mark it running; None when none is due. Never blocks on a row that another worker is claiming."""
+    async def claim(self, holder: str, now: datetime, *, verbs: Collection[Verb]) -> Operation | None:
+        """Claim the operation of one of these verbs that is due longest (pending, waiting, or running with an expired
+        lease), with a new fence, mark it running and count the attempt; None when none is due. Never waits for a row
+        that another worker is claiming. While it runs, its `next_attempt_at` is when its lease expires."""
         ...
 
     async def renew(self, operation: OperationId, fence: Fence, now: datetime) -> None:
@@ -65,7 +67,7 @@ class OperationStore(Protocol):
         ...
 
     async def record_step(self, operation: OperationId, fence: Fence, record: StepRecord) -> None:
-        """Store one step's record."""
+        """Store one step's record; with a finished one the operation's count of attempts starts anew, at 1."""
         ...
 
     async def release(self, operation: OperationId, fence: Fence, turn: Turn, now: datetime) -> None:

@@ -1,0 +1,135 @@
+"""One database, whichever dialect: its connections, its transactions and what their errors mean.
+
+`Database.read` and `Database.write` are the only ways to a connection; the row modules of `store` call them. A database
+that is down, locked or slow is a RetryableError; no error carries SQL or a parameter. Keeps no session state, so it
+works behind a pooler in transaction mode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import Connection, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from provisioner.domain.errors import InvariantError, RejectedError, RetryableError
+
+TRANSACTION_SECONDS = 10.0
+"""The longest a transaction may take, waiting for a connection and for locks included."""
+
+_BUSY_SECONDS = 5.0
+_CONNECT_SECONDS = 5
+_POOL_SIZE = 8
+_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg"}
+_PASSING_SQLITE_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL")
+
+
+class Database:
+    """Transactions on one database."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._writing = engine
+        self._reading = engine.execution_options(sqlite_begin="BEGIN DEFERRED")
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._writing.dialect.name
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that only reads. RetryableError when the database cannot answer."""
+        async with _transaction(self._reading) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that writes, committed at the end. IntegrityError is for the caller to explain."""
+        async with _transaction(self._writing) as connection:
+            yield connection
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._writing.dispose()
+
+
+def open_database(url: str) -> Database:
+    """The database at `url` (`sqlite:///file` or `postgresql://…`), not yet connected. RejectedError for another."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise _unknown_database() from None
+    driver = _DRIVERS.get(parsed.get_backend_name())
+    if driver is None or (driver.startswith("sqlite") and parsed.database in (None, "", ":memory:")):
+        raise _unknown_database()
+    parsed = parsed.set(drivername=driver)
+    if driver.startswith("sqlite"):
+        return Database(_sqlite_engine(parsed))
+    arguments = {"prepare_threshold": None, "connect_timeout": _CONNECT_SECONDS}
+    return Database(
+        create_async_engine(
+            parsed,
+            connect_args=arguments,
+            pool_size=_POOL_SIZE,
+            max_overflow=0,
+            pool_pre_ping=True,
+            hide_parameters=True,
+        )
+    )
+
+
+def _unknown_database() -> RejectedError:
+    return RejectedError(
+        "opening the database: its URL names no database that is supported",
+        reason="DatabaseUnknown",
+        hint="use sqlite:///path/to/file or postgresql://user@host/name",
+    )
+
+
+def _sqlite_engine(url: Any) -> AsyncEngine:
+    engine = create_async_engine(
+        url, connect_args={"timeout": _BUSY_SECONDS}, pool_size=_POOL_SIZE, max_overflow=0, hide_parameters=True
+    )
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # the driver would begin late and deferred; `begin` below decides instead
+        cursor = connection.cursor()
+        for pragma in ("journal_mode = WAL", "foreign_keys = ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A writer takes the lock at once: a read lock that is upgraded later meets "database is locked" unwaited.
+        connection.exec_driver_sql(connection.get_execution_options().get("sqlite_begin", "BEGIN IMMEDIATE"))
+
+    return engine
+
+
+@asynccontextmanager
+async def _transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    try:
+        async with asyncio.timeout(TRANSACTION_SECONDS), engine.begin() as connection:
+            yield connection
+    except TimeoutError:
+        raise RetryableError(
+            f"using the database: no answer within seconds: {TRANSACTION_SECONDS:g}", reason="DatabaseUnavailable"
+        ) from None
+    except IntegrityError:
+        raise
+    except DBAPIError as error:
+        raise _translated(error) from None
+
+
+def _translated(error: DBAPIError) -> RetryableError | InvariantError:
+    fact = str(error.orig).partition("\n")[0]
+    code = getattr(error.orig, "sqlite_errorname", None)
+    passes = code.startswith(_PASSING_SQLITE_ERRORS) if code else isinstance(error, OperationalError | InterfaceError)
+    if passes or error.connection_invalidated:
+        return RetryableError(f"using the database: {fact}", reason="DatabaseUnavailable")
+    return InvariantError(f"using the database: {fact}")

@@ -1,0 +1,75 @@
+"""Rows of endpoints. The API reads them, workers write what they observed; new and changed ones come with `submit`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, select, update
+
+from provisioner.domain.clock import Clock
+from provisioner.domain.endpoint import Endpoint
+from provisioner.domain.errors import NotFoundError
+from provisioner.domain.ids import EndpointId, OperationId
+from provisioner.domain.lease import Fence
+from provisioner.store.database import Database
+from provisioner.store.hold import hold
+from provisioner.store.rows import endpoint_from
+from provisioner.store.schema import ENDPOINTS
+
+
+class SqlEndpoints:
+    """The EndpointStore on a database."""
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def get(self, endpoint: EndpointId) -> Endpoint:
+        """See EndpointStore."""
+        async with self._database.read() as connection:
+            row = (await connection.execute(select(ENDPOINTS).where(ENDPOINTS.c.id == endpoint))).one_or_none()
+        if row is None:
+            raise _unknown(endpoint)
+        return endpoint_from(row)
+
+    async def find(self, tenant: str, name: str) -> Endpoint | None:
+        """See EndpointStore."""
+        named = select(ENDPOINTS).where(ENDPOINTS.c.tenant == tenant, ENDPOINTS.c.name == name)
+        async with self._database.read() as connection:
+            row = (await connection.execute(named)).one_or_none()
+        return None if row is None else endpoint_from(row)
+
+    async def list(self, *, tenant: str | None = None) -> Sequence[Endpoint]:
+        """See EndpointStore."""
+        listed = select(ENDPOINTS).order_by(ENDPOINTS.c.tenant, ENDPOINTS.c.name)
+        if tenant is not None:
+            listed = listed.where(ENDPOINTS.c.tenant == tenant)
+        async with self._database.read() as connection:
+            return [endpoint_from(row) for row in await connection.execute(listed)]
+
+    async def save(self, endpoint: Endpoint, *, operation: OperationId, fence: Fence) -> None:
+        """See EndpointStore."""
+        now = self._clock.now()
+        observed = {
+            "phase": endpoint.phase,
+            "stages": endpoint.stages,
+            "reason": endpoint.reason,
+            "message": endpoint.message,
+            "observed_generation": endpoint.observed_generation,
+            "updated_at": now,
+        }
+        async with self._database.write() as connection:
+            await hold(connection, operation, fence, now=now)
+            statement = update(ENDPOINTS).where(ENDPOINTS.c.id == endpoint.id).values(observed)
+            if (await connection.execute(statement)).rowcount == 0:
+                raise _unknown(endpoint.id)
+
+    async def remove(self, endpoint: EndpointId, *, operation: OperationId, fence: Fence) -> None:
+        """See EndpointStore."""
+        async with self._database.write() as connection:
+            await hold(connection, operation, fence, now=self._clock.now())
+            await connection.execute(delete(ENDPOINTS).where(ENDPOINTS.c.id == endpoint))
+
+
+def _unknown(endpoint: EndpointId) -> NotFoundError:
+    return NotFoundError(f"finding the endpoint: there is none with the id: {endpoint}")

@@ -1,0 +1,57 @@
+"""Rows of API keys: a digest and a visible prefix, never a secret. The API and the publishing step write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from provisioner.domain.errors import InvariantError, NotFoundError
+from provisioner.domain.ids import EndpointId, KeyId
+from provisioner.domain.key import ApiKey
+from provisioner.store.database import Database
+from provisioner.store.rows import columns_of, key_from
+from provisioner.store.schema import API_KEYS, TENANTS
+from provisioner.store.submit import unknown_tenant
+
+
+class SqlKeys:
+    """The KeyStore on a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, key: ApiKey) -> None:
+        """See KeyStore."""
+        try:
+            async with self._database.write() as connection:
+                if not await connection.scalar(select(TENANTS.c.name).where(TENANTS.c.name == key.tenant)):
+                    raise unknown_tenant(key.tenant)
+                await connection.execute(insert(API_KEYS).values(columns_of(key)))
+        except IntegrityError:
+            raise InvariantError(f"storing the key: its id or digest exists already: {key.id}") from None
+
+    async def list(self, *, tenant: str | None = None) -> Sequence[ApiKey]:
+        """See KeyStore."""
+        newest = select(API_KEYS).order_by(API_KEYS.c.created_at.desc(), API_KEYS.c.id)
+        if tenant is not None:
+            newest = newest.where(API_KEYS.c.tenant == tenant)
+        async with self._database.read() as connection:
+            return [key_from(row) for row in await connection.execute(newest)]
+
+    async def revoke(self, key: KeyId, now: datetime) -> ApiKey:
+        """See KeyStore."""
+        revoked = update(API_KEYS).values(revoked_at=func.coalesce(API_KEYS.c.revoked_at, now)).returning(API_KEYS)
+        async with self._database.write() as connection:
+            row = (await connection.execute(revoked.where(API_KEYS.c.id == key))).one_or_none()
+        if row is None:
+            raise NotFoundError(f"revoking the key: there is none with the id: {key}")
+        return key_from(row)
+
+    async def revoke_endpoint(self, endpoint: EndpointId, now: datetime) -> None:
+        """See KeyStore."""
+        bound = (API_KEYS.c.endpoints == (endpoint,)) & API_KEYS.c.revoked_at.is_(None)
+        async with self._database.write() as connection:
+            await connection.execute(update(API_KEYS).where(bound).values(revoked_at=now))

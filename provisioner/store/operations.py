@@ -1,0 +1,148 @@
+"""Rows of operations and their steps: submit, claim with a lease and a new fence, renew, record, release.
+
+The API submits, workers do the rest through `operations`. A claim never waits for a row that another worker is
+claiming (SKIP LOCKED; SQLite has one writer at a time). While an operation runs, its `next_attempt_at` is the moment
+its lease expires: one column and one index say when an operation may be claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from provisioner.domain.clock import Clock
+from provisioner.domain.endpoint import Endpoint
+from provisioner.domain.errors import ConflictError, NotFoundError
+from provisioner.domain.ids import OperationId
+from provisioner.domain.lease import LEASE_SECONDS, Fence
+from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
+from provisioner.domain.tenant import Tenant
+from provisioner.store.audit import record_audit
+from provisioner.store.database import Database
+from provisioner.store.hold import hold
+from provisioner.store.interface import Submitted, Turn
+from provisioner.store.rows import columns_of, operation_from
+from provisioner.store.schema import FENCES, IS_OPEN, OPERATIONS, STEPS
+from provisioner.store.submit import explain, find_known, insert_operation
+
+_LEASE = timedelta(seconds=LEASE_SECONDS)
+
+
+class SqlOperations:
+    """The OperationStore on a database."""
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def submit(
+        self, operation: Operation, *, endpoint: Endpoint | None = None, tenant: Tenant | None = None
+    ) -> Submitted:
+        """See OperationStore."""
+        try:
+            async with self._database.write() as connection:
+                known = await find_known(connection, operation)
+                if known is None:
+                    await insert_operation(connection, operation, endpoint, tenant)
+                    return Submitted(operation, is_new=True)
+        except IntegrityError:
+            async with self._database.read() as connection:
+                known = await find_known(connection, operation)
+                if known is None:
+                    raise await explain(connection, operation, endpoint, tenant) from None
+        return Submitted(await self.get(OperationId(known)), is_new=False)
+
+    async def claim(self, holder: str, now: datetime, *, verbs: Collection[Verb]) -> Operation | None:
+        """See OperationStore."""
+        async with self._database.write() as connection:
+            due = (
+                select(OPERATIONS.c.id)
+                .where(IS_OPEN, OPERATIONS.c.next_attempt_at <= now, OPERATIONS.c.verb.in_(verbs))
+                .order_by(OPERATIONS.c.next_attempt_at, OPERATIONS.c.id)
+                .limit(1)
+                .with_for_update(skip_locked=True)
+            )
+            operation = await connection.scalar(due)
+            if operation is None:
+                return None
+            lease = {
+                "lease_holder": holder,
+                "lease_fence": await _next_fence(connection),
+                "lease_renewed_at": now,
+                "next_attempt_at": now + _LEASE,
+                "state": OperationState.RUNNING,
+                "attempts": OPERATIONS.c.attempts + 1,
+                "updated_at": now,
+            }
+            claimed = update(OPERATIONS).where(OPERATIONS.c.id == operation).values(lease).returning(OPERATIONS)
+            rows = (await connection.execute(claimed)).all()
+            return (await _with_steps(connection, rows))[0]
+
+    async def renew(self, operation: OperationId, fence: Fence, now: datetime) -> None:
+        """See OperationStore."""
+        mine = (OPERATIONS.c.id == operation) & (OPERATIONS.c.lease_fence == fence)
+        renewed = {"lease_renewed_at": now, "next_attempt_at": now + _LEASE}
+        async with self._database.write() as connection:
+            statement = update(OPERATIONS).where(mine, OPERATIONS.c.next_attempt_at > now).values(renewed)
+            if (await connection.execute(statement)).rowcount == 0:
+                raise ConflictError(
+                    f"renewing the lease of operation `{operation}`: it expired or is no longer held with the fence: "
+                    f"{fence}",
+                    reason="LeaseLost",
+                )
+
+    async def record_step(self, operation: OperationId, fence: Fence, record: StepRecord) -> None:
+        """See OperationStore."""
+        fresh: dict[str, Any] = {"attempts": 1} if record.is_done else {}
+        values = columns_of(record, "name")
+        this = (STEPS.c.operation == operation) & (STEPS.c.name == record.name)
+        async with self._database.write() as connection:
+            await hold(connection, operation, fence, now=self._clock.now(), **fresh)
+            if (await connection.execute(update(STEPS).where(this).values(values))).rowcount == 0:
+                before = select(func.count()).where(STEPS.c.operation == operation).scalar_subquery()
+                key = {"operation": operation, "name": record.name, "position": before}
+                await connection.execute(insert(STEPS).values(key | values))
+
+    async def release(self, operation: OperationId, fence: Fence, turn: Turn, now: datetime) -> None:
+        """See OperationStore."""
+        values = columns_of(turn) | {"lease_holder": None, "lease_fence": None, "lease_renewed_at": None}
+        async with self._database.write() as connection:
+            row = await hold(connection, operation, fence, now=now, **values)
+            if turn.state.is_final:
+                await record_audit(connection, row, turn.state, now=now)
+
+    async def get(self, operation: OperationId) -> Operation:
+        """See OperationStore."""
+        async with self._database.read() as connection:
+            rows = (await connection.execute(select(OPERATIONS).where(OPERATIONS.c.id == operation))).all()
+            if not rows:
+                raise NotFoundError(f"finding the operation: there is none with the id: {operation}")
+            return (await _with_steps(connection, rows))[0]
+
+    async def list(self, *, tenant: str | None = None, limit: int = 100) -> Sequence[Operation]:
+        """See OperationStore."""
+        newest = select(OPERATIONS).order_by(OPERATIONS.c.created_at.desc(), OPERATIONS.c.id.desc()).limit(limit)
+        if tenant is not None:
+            newest = newest.where(OPERATIONS.c.tenant == tenant)
+        async with self._database.read() as connection:
+            return await _with_steps(connection, (await connection.execute(newest)).all())
+
+
+async def _next_fence(connection: AsyncConnection) -> Fence:
+    fence = (await connection.execute(insert(FENCES).returning(FENCES.c.fence))).scalar_one()
+    await connection.execute(delete(FENCES).where(FENCES.c.fence == fence))
+    return Fence(fence)
+
+
+async def _with_steps(connection: AsyncConnection, rows: Sequence[Row[Any]]) -> list[Operation]:
+    wanted = STEPS.c.operation.in_([row.id for row in rows])
+    statement = select(STEPS).where(wanted).order_by(STEPS.c.operation, STEPS.c.position)
+    steps = (await connection.execute(statement)).all()
+    by_operation = {id_: list(group) for id_, group in groupby(steps, key=lambda step: step.operation)}
+    return [operation_from(row, by_operation.get(row.id, [])) for row in rows]

@@ -1,0 +1,235 @@
+"""The tables, as SQLAlchemy Core sees them, and the column types that carry domain values.
+
+One schema serves SQLite and PostgreSQL. The migrations are the truth; a test builds the database from them and compares
+it with these tables. Only the modules of `store` import this one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.types import TypeDecorator
+
+from provisioner.domain.conditions import Stage
+from provisioner.domain.endpoint import EndpointRequest, Phase
+from provisioner.domain.operation import Json, OperationState, Verb
+from provisioner.domain.plan import EndpointPlan
+from provisioner.domain.snapshot import Snapshot
+
+ValueT = TypeVar("ValueT")
+WordT = TypeVar("WordT", bound=StrEnum)
+
+
+class Moment(TypeDecorator[datetime]):
+    """An aware moment in UTC; SQLite keeps it as text that sorts by time."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """In UTC. ValueError for a naive moment."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("storing a moment: it has no time zone")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Aware, in UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Word(TypeDecorator[WordT], Generic[WordT]):
+    """A member of an enumeration, stored as its value."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, words: type[WordT]) -> None:
+        super().__init__()
+        self.words = words
+
+    def process_bind_param(self, value: WordT | None, dialect: Dialect) -> str | None:
+        """Its value."""
+        return None if value is None else value.value
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> WordT | None:
+        """The member. ValueError for a word that this version does not know."""
+        return None if value is None else self.words(value)
+
+
+class Document(TypeDecorator[ValueT], Generic[ValueT]):
+    """A value of a domain type, stored as JSON text: the same bytes for the same value, order of keys kept."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.kind = kind
+        self._adapter: TypeAdapter[ValueT] = TypeAdapter(kind)
+
+    def process_bind_param(self, value: ValueT | None, dialect: Dialect) -> str | None:
+        """Its JSON."""
+        return None if value is None else self._adapter.dump_json(value).decode()
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> ValueT | None:
+        """The value."""
+        return None if value is None else self._adapter.validate_json(value)
+
+
+METADATA = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+GrowingInteger = BigInteger().with_variant(Integer, "sqlite")
+"""A 64-bit number from a sequence; SQLite's integer keys have 64 bits under this name only."""
+
+IS_OPEN = text("state NOT IN ('succeeded', 'failed', 'cancelled')")
+"""Literal, because an index with a condition serves only a query that repeats it word by word."""
+
+TENANTS = Table(
+    "tenants",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("display_name", Text, nullable=False),
+    Column("tiers", Document[tuple[str, ...]](tuple[str, ...]), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("ready", Boolean, nullable=False),
+)
+
+ENDPOINTS = Table(
+    "endpoints",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("tenant", Text, ForeignKey("tenants.name"), nullable=False),
+    Column("request", Document[EndpointRequest](EndpointRequest), nullable=False),
+    Column("plan", Document[EndpointPlan](EndpointPlan), nullable=False),
+    Column("phase", Word(Phase), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("observed_generation", Integer, nullable=False),
+    Column("stages", Document[tuple[Stage, ...]](tuple[Stage, ...]), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    UniqueConstraint("tenant", "name"),
+)
+
+OPERATIONS = Table(
+    "operations",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("verb", Word(Verb), nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("request", Document[Json](Json), nullable=False),
+    Column("idempotency_key", Text, nullable=False),
+    Column("request_digest", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    Column("state", Word(OperationState), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    Column("next_attempt_at", Moment, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("lease_holder", Text),
+    Column("lease_fence", BigInteger),
+    Column("lease_renewed_at", Moment),
+    Column("reason", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("hint", Text),
+    UniqueConstraint("tenant", "idempotency_key"),
+    Index("ix_operations_open", "tenant", "subject", unique=True, postgresql_where=IS_OPEN, sqlite_where=IS_OPEN),
+    Index("ix_operations_due", "next_attempt_at", postgresql_where=IS_OPEN, sqlite_where=IS_OPEN),
+    Index("ix_operations_newest", "created_at", "id"),
+)
+
+STEPS = Table(
+    "steps",
+    METADATA,
+    Column("operation", Text, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("started_at", Moment),
+    Column("finished_at", Moment),
+    Column("result", Document[Json](Json)),
+    Column("reason", Text, nullable=False),
+    Column("message", Text, nullable=False),
+)
+
+API_KEYS = Table(
+    "api_keys",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("digest", Text, nullable=False, unique=True),
+    Column("prefix", Text, nullable=False),
+    Column("tenant", Text, ForeignKey("tenants.name"), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("team", Text),
+    Column("endpoints", Document[tuple[str, ...]](tuple[str, ...])),
+    Column("expires_at", Moment),
+    Column("revoked_at", Moment),
+)
+
+SNAPSHOTS = Table(
+    "snapshots",
+    METADATA,
+    Column("slot", Integer, primary_key=True, autoincrement=False),
+    Column("version", Integer, nullable=False),
+    Column("body", Document[Snapshot](Snapshot), nullable=False),
+)
+
+AUDIT_EVENTS = Table(
+    "audit_events",
+    METADATA,
+    Column("id", GrowingInteger, Identity(), primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    Column("operation", Text, nullable=False),
+)
+
+FENCES = Table(
+    "fences",
+    METADATA,
+    Column("fence", GrowingInteger, Identity(), primary_key=True),
+    sqlite_autoincrement=True,
+)
+"""The growing sequence of fences: a claim inserts a row to get the next number and removes it again. Neither dialect
+gives a number out twice, and no claim waits for another."""

@@ -1,0 +1,46 @@
+"""The row of the current snapshot. The reconciler publishes it, the API hands it to gateways."""
+
+from __future__ import annotations
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from provisioner.domain.errors import ConflictError
+from provisioner.domain.snapshot import Snapshot
+from provisioner.store.database import Database
+from provisioner.store.schema import SNAPSHOTS
+
+_SLOT = 1
+
+
+class SqlSnapshots:
+    """The SnapshotStore on a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def current(self) -> Snapshot | None:
+        """See SnapshotStore."""
+        async with self._database.read() as connection:
+            body: Snapshot | None = await connection.scalar(select(SNAPSHOTS.c.body))
+        return body
+
+    async def publish(self, snapshot: Snapshot) -> None:
+        """See SnapshotStore."""
+        if not await self._replace(snapshot):
+            raise ConflictError(
+                f"publishing the snapshot: it does not follow the stored one, its version: {snapshot.version}",
+                reason="SnapshotStale",
+            )
+
+    async def _replace(self, snapshot: Snapshot) -> bool:
+        values = {"version": snapshot.version, "body": snapshot}
+        try:
+            async with self._database.write() as connection:
+                if snapshot.version == 1:
+                    await connection.execute(insert(SNAPSHOTS).values(values | {"slot": _SLOT}))
+                    return True
+                follows = SNAPSHOTS.c.version == snapshot.version - 1
+                return (await connection.execute(update(SNAPSHOTS).where(follows).values(values))).rowcount == 1
+        except IntegrityError:
+            return False

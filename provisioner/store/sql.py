@@ -1,0 +1,43 @@
+"""The Store on SQLite or PostgreSQL. `open_store` is the door: it migrates first, then hands the whole store out."""
+
+from __future__ import annotations
+
+from provisioner.domain.clock import Clock
+from provisioner.store.database import Database, open_database
+from provisioner.store.endpoints import SqlEndpoints
+from provisioner.store.interface import EndpointStore, KeyStore, OperationStore, SnapshotStore, TenantStore
+from provisioner.store.keys import SqlKeys
+from provisioner.store.migrate import migrate
+from provisioner.store.operations import SqlOperations
+from provisioner.store.snapshots import SqlSnapshots
+from provisioner.store.tenants import SqlTenants
+
+
+class SqlStore:
+    """Every row module on one database. `clock` stamps rows; what decides something takes its `now` by argument."""
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self.operations: OperationStore = SqlOperations(database, clock=clock)
+        self.endpoints: EndpointStore = SqlEndpoints(database, clock=clock)
+        self.tenants: TenantStore = SqlTenants(database, clock=clock)
+        self.keys: KeyStore = SqlKeys(database)
+        self.snapshots: SnapshotStore = SqlSnapshots(database)
+
+    async def close(self) -> None:
+        """Give every connection back."""
+        await self._database.close()
+
+
+async def open_store(url: str, *, clock: Clock) -> SqlStore:
+    """The store at `url` (`sqlite:///file` or `postgresql://…`), migrated to this version's schema.
+
+    RejectedError for any other URL, RetryableError when the database cannot be reached.
+    """
+    database = open_database(url)
+    try:
+        await migrate(database)
+    except BaseException:
+        await database.close()
+        raise
+    return SqlStore(database, clock=clock)

@@ -1,0 +1,122 @@
+"""Submitting an operation: its row and the row of what it makes or changes, in one transaction.
+
+`SqlOperations.submit` calls it. The unique indexes decide; when one of them refuses, `explain` says what was in the
+way, in the order in which a caller wants to know: the same request again, the same key for another, an open operation,
+a taken name, an unknown tenant.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from provisioner.domain.endpoint import Endpoint
+from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError, RejectedError
+from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.tenant import Tenant
+from provisioner.store.audit import record_audit
+from provisioner.store.rows import columns_of, operation_columns
+from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
+
+
+async def insert_operation(
+    connection: AsyncConnection, operation: Operation, endpoint: Endpoint | None, tenant: Tenant | None
+) -> None:
+    """Write all rows. IntegrityError when an index refuses one."""
+    if operation.verb is Verb.ENDPOINT_DELETE:
+        await _supersede_create(connection, operation)
+    if tenant is not None:
+        await _save_unready_tenant(connection, tenant)
+    await connection.execute(insert(OPERATIONS).values(operation_columns(operation)))
+    await record_audit(connection, operation, "accepted", now=operation.created_at)
+    if endpoint is not None and operation.verb is Verb.ENDPOINT_CREATE:
+        await connection.execute(insert(ENDPOINTS).values(columns_of(endpoint)))
+    elif endpoint is not None:
+        await _change_endpoint(connection, endpoint)
+
+
+async def find_known(connection: AsyncConnection, operation: Operation) -> str | None:
+    """The id of the operation submitted with this idempotency key before. RejectedError when for another request."""
+    known = (OPERATIONS.c.tenant == operation.tenant) & (OPERATIONS.c.idempotency_key == operation.idempotency_key)
+    row = (await connection.execute(select(OPERATIONS.c.id, OPERATIONS.c.request_digest).where(known))).one_or_none()
+    if row is None:
+        return None
+    if row.request_digest != operation.request_digest:
+        raise RejectedError(
+            f"submitting {operation.verb}: the idempotency key stands for another request, of operation: {row.id}",
+            reason="IdempotencyKeyReused",
+            hint="send a new idempotency key with every new request",
+        )
+    return str(row.id)
+
+
+async def explain(
+    connection: AsyncConnection, operation: Operation, endpoint: Endpoint | None, tenant: Tenant | None
+) -> ConflictError | RejectedError | InvariantError:
+    """Why the rows of an operation with a new idempotency key were refused."""
+    here = (OPERATIONS.c.tenant == operation.tenant) & (OPERATIONS.c.subject == operation.subject)
+    open_one = await connection.scalar(select(OPERATIONS.c.id).where(here, IS_OPEN))
+    if open_one is not None:
+        return ConflictError(
+            f"submitting {operation.verb} of `{operation.subject}`: another operation is in progress: {open_one}",
+            reason="OperationInProgress",
+            hint=f"wait for it with `tenantry operation wait {open_one}`",
+        )
+    if tenant is not None and await connection.scalar(select(TENANTS.c.name).where(TENANTS.c.name == tenant.name)):
+        return _name_taken("tenant", tenant.name)
+    if endpoint is not None:
+        same_name = (ENDPOINTS.c.tenant == endpoint.tenant) & (ENDPOINTS.c.name == endpoint.name)
+        if await connection.scalar(select(ENDPOINTS.c.id).where(same_name)):
+            return _name_taken("endpoint", endpoint.name)
+        if not await connection.scalar(select(TENANTS.c.name).where(TENANTS.c.name == endpoint.tenant)):
+            return unknown_tenant(endpoint.tenant)
+    return InvariantError(f"submitting {operation.verb}: the database refused operation: {operation.id}")
+
+
+def unknown_tenant(name: str) -> NotFoundError:
+    """The error for something that belongs to a tenant nobody made."""
+    return NotFoundError(
+        f"finding the tenant: there is none named: {name}",
+        reason="TenantUnknown",
+        hint=f"make it first with `tenantry tenant create {name}`",
+    )
+
+
+def _name_taken(noun: str, name: str) -> RejectedError:
+    return RejectedError(
+        f"naming the {noun}: the name is taken: {name}", reason="NameTaken", hint="choose another name"
+    )
+
+
+async def _supersede_create(connection: AsyncConnection, operation: Operation) -> None:
+    """End an open create of what is to be deleted: nobody waits for a stuck create in order to delete it."""
+    create = (OPERATIONS.c.tenant == operation.tenant) & (OPERATIONS.c.subject == operation.subject)
+    create &= OPERATIONS.c.verb == Verb.ENDPOINT_CREATE
+    ended = {
+        "state": OperationState.CANCELLED,
+        "updated_at": operation.created_at,
+        "reason": "Superseded",
+        "message": f"creating endpoint `{operation.subject}`: deleted by operation: {operation.id}",
+        "lease_holder": None,
+        "lease_fence": None,
+        "lease_renewed_at": None,
+    }
+    statement = update(OPERATIONS).where(create, IS_OPEN).values(ended).returning(OPERATIONS)
+    for row in await connection.execute(statement):
+        await record_audit(connection, row, OperationState.CANCELLED, now=operation.created_at)
+
+
+async def _save_unready_tenant(connection: AsyncConnection, tenant: Tenant) -> None:
+    """Insert the tenant, or take over one whose creation never came to its end."""
+    unready = (TENANTS.c.name == tenant.name) & TENANTS.c.ready.is_(False)
+    changed = await connection.execute(update(TENANTS).where(unready).values(columns_of(tenant, "created_at")))
+    if changed.rowcount == 0:
+        await connection.execute(insert(TENANTS).values(columns_of(tenant)))
+
+
+async def _change_endpoint(connection: AsyncConnection, endpoint: Endpoint) -> None:
+    """Write what the caller wants; what workers observed (stages, observed generation) stays as they stored it."""
+    wanted = columns_of(endpoint, "id", "name", "tenant", "created_at", "stages", "observed_generation")
+    changed = await connection.execute(update(ENDPOINTS).where(ENDPOINTS.c.id == endpoint.id).values(wanted))
+    if changed.rowcount == 0:
+        raise NotFoundError(f"changing the endpoint: there is none with the id: {endpoint.id}")

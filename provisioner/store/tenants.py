@@ -1,0 +1,44 @@
+"""Rows of tenants. New ones come with `submit`; a worker says when every Project of one exists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select, update
+
+from provisioner.domain.clock import Clock
+from provisioner.domain.ids import OperationId
+from provisioner.domain.lease import Fence
+from provisioner.domain.tenant import Tenant
+from provisioner.store.database import Database
+from provisioner.store.hold import hold
+from provisioner.store.rows import tenant_from
+from provisioner.store.schema import TENANTS
+from provisioner.store.submit import unknown_tenant
+
+
+class SqlTenants:
+    """The TenantStore on a database."""
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def find(self, name: str) -> Tenant | None:
+        """See TenantStore."""
+        async with self._database.read() as connection:
+            row = (await connection.execute(select(TENANTS).where(TENANTS.c.name == name))).one_or_none()
+        return None if row is None else tenant_from(row)
+
+    async def list(self) -> Sequence[Tenant]:
+        """See TenantStore."""
+        async with self._database.read() as connection:
+            return [tenant_from(row) for row in await connection.execute(select(TENANTS).order_by(TENANTS.c.name))]
+
+    async def save(self, tenant: Tenant, *, operation: OperationId, fence: Fence) -> None:
+        """See TenantStore."""
+        async with self._database.write() as connection:
+            await hold(connection, operation, fence, now=self._clock.now())
+            statement = update(TENANTS).where(TENANTS.c.name == tenant.name).values(ready=tenant.ready)
+            if (await connection.execute(statement)).rowcount == 0:
+                raise unknown_tenant(tenant.name)
