@@ -1,0 +1,206 @@
+"""Creates an endpoint: verify the project, deliver the manifests, place the tenant cluster, wait, publish.
+
+The worker runs STEPS in order; each reads its own condition first and does one outside thing, so that any of them may
+run again after a crash. Only what no waiting cures ends the operation at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from provisioner.delivery.interface import Commit
+from provisioner.domain.conditions import Stage, StageName, StageState, current_stage
+from provisioner.domain.endpoint import Phase
+from provisioner.domain.errors import NotFoundError, RejectedError
+from provisioner.domain.finding import Finding
+from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
+from provisioner.endpoints.observe import ENDPOINT_LABEL, Observation, observe
+from provisioner.endpoints.progress import load_endpoint, patient, record_stages, save_endpoint, wait_for
+from provisioner.endpoints.project import check_project, check_template
+from provisioner.endpoints.publish import publish
+from provisioner.endpoints.stages import derive_hopeless, derive_stages, runtime_application
+from provisioner.endpoints.world import EndpointAttempt, World
+from provisioner.operations.step import Done, Step, Wait
+from provisioner.platform.application import REFRESH_ANNOTATION, REFRESHED_ANNOTATION
+from provisioner.platform.interface import Cluster, Manifest, ObjectRef
+from provisioner.platform.kinds import (
+    APPLICATION,
+    HTTP_ROUTE,
+    LEASE,
+    NODE_CLAIM,
+    PROJECT,
+    VIRTUAL_CLUSTER_INSTANCE,
+    VIRTUAL_CLUSTER_TEMPLATE,
+)
+
+REQUEST_ID_ANNOTATION = "tenantry.io/request-id"
+REPLICA_LEASE_SECONDS = 15
+
+
+async def select_project(attempt: EndpointAttempt) -> Done | Wait:
+    """Stage 1: the tenant's project exists, allows the template and node type, and has quota left. Reads only."""
+    world, endpoint = attempt.world, await load_endpoint(attempt)
+    plan = endpoint.plan
+    tenant = await world.store.tenants.find(endpoint.tenant)
+    if tenant is not None and not tenant.ready:
+        message = f"tenant `{tenant.name}` is still being created"
+        await record_stages(
+            attempt, endpoint, (Stage(name=StageName.PROJECT, reason="TenantNotReady", message=message),)
+        )
+        return wait_for(attempt, "select_project", reason="TenantNotReady", message=message)
+    findings = await _check_project(world, plan)
+    if findings:
+        raise RejectedError(
+            f"selecting the project of endpoint `{endpoint.name}`: {'; '.join(found.message for found in findings)}",
+            reason=findings[0].reason,
+            hint=findings[0].hint,
+            findings=findings,
+        )
+    await record_stages(attempt, endpoint, (_done(StageName.PROJECT),))
+    return Done({"project": plan.placement.project})
+
+
+async def deliver(attempt: EndpointAttempt) -> Done | Wait:
+    """Stage 2: the runtime's manifests stand on the endpoint's branch."""
+    world, endpoint = attempt.world, await load_endpoint(attempt)
+    commit = Commit(
+        branch=endpoint.id,
+        files=world.pack.runtime_tree(endpoint.plan),
+        parent=None,
+        message=f"Create endpoint {endpoint.tenant}/{endpoint.name}\n\nOperation: {attempt.operation.id}\n",
+        at=attempt.operation.created_at,
+    )
+    await attempt.guard()
+    sha = await world.delivery.push(commit)
+    await record_stages(attempt, endpoint, (_done(StageName.DELIVERY),))
+    return Done({"branch": endpoint.id, "commit": sha})
+
+
+async def place(attempt: EndpointAttempt) -> Done | Wait:
+    """Stage 3: the tenant cluster and the customer's route are applied."""
+    world, endpoint = attempt.world, await load_endpoint(attempt)
+    plan = endpoint.plan
+    cluster = world.clusters.control_plane(plan.placement.control_plane)
+    instance = _annotated(world.pack.instance(plan), REQUEST_ID_ANNOTATION, attempt.operation.request_id)
+    await attempt.guard()
+    await cluster.apply(instance, kind=VIRTUAL_CLUSTER_INSTANCE, fence=attempt.fence)
+    await attempt.guard()
+    await cluster.apply(world.pack.customer_route(plan), kind=HTTP_ROUTE, fence=attempt.fence)
+    await record_stages(attempt, endpoint, (_done(StageName.PLACEMENT),))
+    return Done({"tenantCluster": plan.placement.tenant_cluster, "route": str(plan.endpoint)})
+
+
+async def await_ready(attempt: EndpointAttempt) -> Done | Wait:
+    """Stages 4 to 8, observed together: all must hold at the same time."""
+    world, endpoint = attempt.world, await load_endpoint(attempt)
+    plan, commit = endpoint.plan, str(attempt.operation.result("deliver")["commit"])
+    seen = await observe(world, plan)
+    hopeless = derive_hopeless(seen)
+    if hopeless:
+        raise RejectedError(f"creating tenant cluster `{plan.endpoint}`: {hopeless.message}", reason=hopeless.reason)
+    await _ask_refresh(attempt, plan, seen, commit)
+    has_leases = await _ensure_leases(attempt, plan, seen)
+    stages = derive_stages(plan, seen, commit=commit)
+    endpoint = await record_stages(attempt, endpoint, stages)
+    unmet = current_stage(stages)
+    if unmet:
+        return wait_for(attempt, "await_ready", reason=unmet.reason, message=f"{unmet.name}: {unmet.message}")
+    if not has_leases:
+        return wait_for(attempt, "await_ready", reason="LeasesMissing", message="replicas have no leases yet")
+    return Done()
+
+
+async def on_failed(attempt: EndpointAttempt, reason: str, message: str) -> None:
+    """Say on the endpoint's row that creating it failed, at which stage and why. What was made stays for `delete`."""
+    try:
+        endpoint = await load_endpoint(attempt)
+    except NotFoundError:
+        return
+    if endpoint.phase is not Phase.CREATING:
+        return
+    stage = current_stage(endpoint.stages)
+    if stage:
+        failed = Stage(name=stage.name, state=StageState.ERROR, reason=reason, message=message)
+        endpoint = await record_stages(attempt, endpoint, (failed,))
+    failed_row = replace(endpoint, phase=Phase.FAILED, reason=reason, message=message)
+    await save_endpoint(attempt, endpoint, failed_row)
+
+
+async def _check_project(world: World, plan: EndpointPlan) -> tuple[Finding, ...]:
+    placement, namespace = plan.placement, world.project_namespace(plan)
+    cluster = world.clusters.control_plane(placement.control_plane)
+    project, template, instances, claims = await asyncio.gather(
+        cluster.get(ObjectRef(PROJECT, placement.project)),
+        cluster.get(ObjectRef(VIRTUAL_CLUSTER_TEMPLATE, placement.template)),
+        cluster.list(VIRTUAL_CLUSTER_INSTANCE, namespace=namespace),
+        cluster.list(NODE_CLAIM, namespace=namespace),
+    )
+    if project is None:
+        message = f"no such project: {placement.project}"
+        hint = f"create the tenant: `tenantry tenant create {plan.tenant}`"
+        return (Finding(reason="ProjectNotFound", message=message, field="tenant", hint=hint),)
+    return (
+        *check_template(template, plan),
+        *check_project(project, plan, instances=instances, claims=claims),
+    )
+
+
+async def _ask_refresh(attempt: EndpointAttempt, plan: EndpointPlan, seen: Observation, commit: str) -> None:
+    """Ask Argo CD once per commit to look at the repository now instead of at its next round."""
+    runtime = next((found for found in seen.applications if found.name == runtime_application(plan)), None)
+    if runtime is None or commit in (runtime.revision, runtime.refreshed):
+        return
+    ref = ObjectRef(APPLICATION, runtime.name, attempt.world.project_namespace(plan))
+    cluster = attempt.world.clusters.control_plane(plan.placement.control_plane)
+    await attempt.guard()
+    await cluster.annotate(ref, {REFRESH_ANNOTATION: "normal", REFRESHED_ANNOTATION: commit}, fence=attempt.fence)
+
+
+async def _ensure_leases(attempt: EndpointAttempt, plan: EndpointPlan, seen: Observation) -> bool:
+    """Make the Lease that each replica renews, one per ordinal. Whether all of them are there."""
+    if seen.tenant is None or not seen.tenant.has_namespace:
+        return False
+    placement = plan.placement
+    tenant: Cluster = attempt.world.clusters.tenant(
+        placement.control_plane, placement.project, placement.tenant_cluster
+    )
+    for ordinal in range(plan.runtime.max_replicas):
+        if f"{plan.workload}-{ordinal}" not in seen.tenant.leases:
+            await attempt.guard()
+            await tenant.apply(_lease(plan, ordinal), kind=LEASE, fence=attempt.fence)
+    return True
+
+
+def _lease(plan: EndpointPlan, ordinal: int) -> dict[str, Any]:
+    labels = {
+        "app.kubernetes.io/managed-by": "tenantry",
+        ENDPOINT_LABEL: str(plan.endpoint),
+        "tenantry.io/tenant": plan.tenant,
+        "tenantry.io/tier": plan.tier,
+    }
+    name = f"{plan.workload}-{ordinal}"
+    return {
+        "metadata": {"name": name, "namespace": TENANT_NAMESPACE, "labels": labels},
+        "spec": {"leaseDurationSeconds": REPLICA_LEASE_SECONDS},
+    }
+
+
+def _annotated(manifest: Manifest, key: str, value: str) -> Manifest:
+    metadata = manifest["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), key: value}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _done(name: StageName) -> Stage:
+    return Stage(name=name, state=StageState.DONE)
+
+
+STEPS: tuple[Step[World], ...] = (
+    Step(name="select_project", run=patient("select_project", StageName.PROJECT, select_project)),
+    Step(name="deliver", run=patient("deliver", StageName.DELIVERY, deliver)),
+    Step(name="place", run=patient("place", StageName.PLACEMENT, place)),
+    Step(name="await_ready", run=patient("await_ready", StageName.TENANT_CLUSTER, await_ready)),
+    Step(name="publish", run=patient("publish", StageName.PUBLISHED, publish)),
+)

@@ -1,0 +1,125 @@
+"""Deletes an endpoint in whatever state it is: out of the snapshot, tenant cluster and capacity back, traces removed.
+
+The row goes last, so that a killed delete is found and finished. Where nothing is left every step is a no-op, so a
+second delete succeeds. Done means that the Platform holds nothing of it any more, not that deletion was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.errors import NotFoundError, RetryableError
+from provisioner.domain.ids import EndpointId
+from provisioner.domain.plan import EndpointPlan
+from provisioner.endpoints.progress import StepRun, load_endpoint, save_endpoint, wait_for
+from provisioner.endpoints.world import EndpointAttempt, World
+from provisioner.operations.step import Done, Step, Wait
+from provisioner.platform.application import INSTANCE_LABEL
+from provisioner.platform.interface import Cluster, ObjectRef
+from provisioner.platform.kinds import (
+    APPLICATION,
+    HTTP_ROUTE,
+    NODE_CLAIM,
+    NODE_ENVIRONMENT,
+    VIRTUAL_CLUSTER_INSTANCE,
+)
+from provisioner.platform.nodes import belongs_to
+
+
+async def withdraw(attempt: EndpointAttempt) -> Done | Wait:
+    """The endpoint takes no traffic any more: it is Deleting and the current snapshot does not name it."""
+    endpoint = await _find(attempt)
+    if endpoint is None:
+        return Done()
+    endpoint = await save_endpoint(attempt, endpoint, replace(endpoint, phase=Phase.DELETING))
+    snapshot = await attempt.world.store.snapshots.current()
+    if snapshot and any(route.endpoint == endpoint.id for route in snapshot.routes):
+        message = "the route directory still names the endpoint"
+        return await _waiting(attempt, endpoint, "withdraw", "SnapshotPending", message)
+    return Done()
+
+
+async def release(attempt: EndpointAttempt) -> Done | Wait:
+    """Tenant cluster, route, applications and capacity are gone from the control plane cluster."""
+    endpoint = await _find(attempt)
+    if endpoint is None:
+        return Done()
+    world, plan = attempt.world, endpoint.plan
+    cluster = world.clusters.control_plane(plan.placement.control_plane)
+    namespace = world.project_namespace(plan)
+    await attempt.guard()
+    await cluster.delete(ObjectRef(HTTP_ROUTE, plan.endpoint, world.site.gateway.namespace), fence=attempt.fence)
+    await attempt.guard()
+    await cluster.delete(
+        ObjectRef(VIRTUAL_CLUSTER_INSTANCE, plan.placement.tenant_cluster, namespace), fence=attempt.fence
+    )
+    left = await _leftovers(cluster, plan, namespace=namespace, gateway_namespace=world.site.gateway.namespace)
+    if left:
+        message = f"still there: {', '.join(left[:5])}" + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+        return await _waiting(attempt, endpoint, "release", "Reclaiming", message)
+    return Done({"leftovers": 0})
+
+
+async def clean(attempt: EndpointAttempt) -> Done | Wait:
+    """Branch, keys bound to the endpoint alone, and at last its row are gone."""
+    endpoint = await _find(attempt)
+    if endpoint is None:
+        return Done()
+    world = attempt.world
+    await attempt.guard()
+    await world.delivery.delete(endpoint.id)
+    await world.store.keys.revoke_endpoint(endpoint.id, world.clock.now())
+    await world.store.endpoints.remove(endpoint.id, operation=attempt.operation.id, fence=attempt.fence)
+    return Done()
+
+
+async def on_failed(attempt: EndpointAttempt, reason: str, message: str) -> None:
+    """Say on the row why deleting failed; it stays Deleting, and delete may be asked for again."""
+    endpoint = await _find(attempt)
+    if endpoint:
+        await save_endpoint(attempt, endpoint, replace(endpoint, reason=reason, message=message))
+
+
+async def _find(attempt: EndpointAttempt) -> Endpoint | None:
+    try:
+        return await attempt.world.store.endpoints.get(EndpointId(attempt.operation.subject))
+    except NotFoundError:
+        return None
+
+
+async def _leftovers(cluster: Cluster, plan: EndpointPlan, *, namespace: str, gateway_namespace: str) -> list[str]:
+    name = plan.placement.tenant_cluster
+    instance, route, applications, claims, environments = await asyncio.gather(
+        cluster.get(ObjectRef(VIRTUAL_CLUSTER_INSTANCE, name, namespace)),
+        cluster.get(ObjectRef(HTTP_ROUTE, plan.endpoint, gateway_namespace)),
+        cluster.list(APPLICATION, namespace=namespace, labels={INSTANCE_LABEL: name}),
+        cluster.list(NODE_CLAIM, namespace=namespace),
+        cluster.list(NODE_ENVIRONMENT, namespace=namespace),
+    )
+    capacity = [item for item in (*claims, *environments) if belongs_to(item, name)]
+    found = [item for item in (instance, route, *applications, *capacity) if item]
+    return [f"{item['kind']} {item['metadata']['name']}" for item in found]
+
+
+async def _waiting(attempt: EndpointAttempt, endpoint: Endpoint, step: str, reason: str, message: str) -> Wait:
+    await save_endpoint(attempt, endpoint, replace(endpoint, reason=reason, message=message))
+    return wait_for(attempt, step, reason=reason, message=message)
+
+
+def _patient(step: str, run: StepRun) -> StepRun:
+    async def patiently(attempt: EndpointAttempt) -> Done | Wait:
+        try:
+            return await run(attempt)
+        except RetryableError as error:
+            return await _waiting(attempt, await load_endpoint(attempt), step, error.reason, error.message)
+
+    return patiently
+
+
+STEPS: tuple[Step[World], ...] = (
+    Step(name="withdraw", run=_patient("withdraw", withdraw)),
+    Step(name="release", run=_patient("release", release)),
+    Step(name="clean", run=_patient("clean", clean)),
+)

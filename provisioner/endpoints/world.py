@@ -1,0 +1,54 @@
+"""Everything outside that the endpoint verbs touch, handed in as one value by the composition root."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from provisioner.catalog.site import Site
+from provisioner.delivery.interface import Delivery
+from provisioner.domain.clock import Clock
+from provisioner.domain.ids import Ids
+from provisioner.domain.plan import EndpointPlan
+from provisioner.operations.step import Attempt
+from provisioner.platform.interface import Clusters, Manifest
+from provisioner.probe.interface import Probe
+from provisioner.store.interface import Store
+
+
+class Rendering(Protocol):
+    """What the verbs need of the template pack. Pure."""
+
+    def instance(self, plan: EndpointPlan) -> Manifest:
+        """The VirtualClusterInstance."""
+        ...
+
+    def customer_route(self, plan: EndpointPlan) -> Manifest:
+        """The customer's HTTPRoute in the control plane cluster."""
+        ...
+
+    def runtime_tree(self, plan: EndpointPlan) -> Mapping[str, bytes]:
+        """The files of the delivery branch, by path."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The outside of the endpoint verbs."""
+
+    clusters: Clusters
+    delivery: Delivery
+    probe: Probe
+    store: Store
+    pack: Rendering
+    site: Site
+    clock: Clock
+    ids: Ids
+
+    def project_namespace(self, plan: EndpointPlan) -> str:
+        """The namespace of the endpoint's project in its control plane cluster."""
+        return f"{self.site.project_namespace_prefix}{plan.placement.project}"
+
+
+EndpointAttempt = Attempt[World]

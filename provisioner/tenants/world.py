@@ -1,0 +1,40 @@
+"""Everything outside that creating a tenant touches. The bootstrap key is here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from provisioner.catalog.site import Site
+from provisioner.domain.clock import Clock
+from provisioner.operations.step import Attempt
+from provisioner.platform.interface import Clusters, Manifest
+from provisioner.store.interface import Store
+
+
+class ProjectRendering(Protocol):
+    """What creating a tenant needs of the template pack. Pure."""
+
+    def project(self, tenant: str, tier: str) -> Manifest:
+        """The Project of a tenant and tier, with quotas, allowed templates and node types."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """`bootstrap` holds the bootstrap key, `clusters` the runtime key that later works inside the projects."""
+
+    bootstrap: Clusters
+    clusters: Clusters
+    store: Store
+    pack: ProjectRendering
+    site: Site
+    clock: Clock
+
+    @property
+    def control_planes(self) -> tuple[str, ...]:
+        """The site's control plane clusters, each once, by name."""
+        return tuple(sorted({region.control_plane for region in self.site.regions.values()}))
+
+
+TenantAttempt = Attempt[World]
