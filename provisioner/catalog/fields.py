@@ -44,8 +44,13 @@ def validate_fields(
 ) -> ModelT | tuple[Finding, ...]:
     """The model made from plain JSON values, or every finding. `place` tells file and line of a field."""
     try:
+        text = json.dumps(value)
+    except (ValueError, RecursionError):  # a whole number of thousands of digits, or depth without end
+        file, line = place(()) if place else (None, None)
+        return (Finding(reason="InvalidValue", message="reading value: too large or too deep", file=file, line=line),)
+    try:
         # Through JSON, where strict mode takes a list for a tuple and a string for an enumeration.
-        return model.model_validate_json(json.dumps(value))
+        return model.model_validate_json(text)
     except ValidationError as error:
         details = error.errors(include_url=False)
         return tuple(_finding(model, detail, *(place(_path(detail)) if place else (None, None))) for detail in details)
@@ -74,14 +79,15 @@ def _words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str, str 
     if kind in ("enum", "literal_error"):
         allowed = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
         return "InvalidValue", f"reading value: unknown {shown(found)}", unknown_name_hint(str(found), allowed)
-    wrong = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    said = f"must be {wrong}" if detail["msg"].startswith("Input should be ") else wrong[:1].lower() + wrong[1:]
-    reason = "WrongType" if kind.endswith("_type") else "InvalidValue"
-    return reason, f"reading value: {said}, found {shown(found)}", _description(model, path)
+    said = re.sub(r"^[A-Z][a-z]+ should ", "must ", detail["msg"])
+    is_type = kind.endswith("_type")
+    value = shown(json.dumps(found, default=str)) if is_type else shown(found)
+    reason = "WrongType" if is_type else "InvalidValue"
+    return reason, f"reading value: {said}, found {value}", _description(model, path)
 
 
 def _description(model: type[BaseModel], path: FieldPath) -> str | None:
-    around = _model_at(model, path[:-1])
+    around = _model_at(model, path[:-1]) if path else None
     if around is None:
         return None
     for name, info in around.model_fields.items():

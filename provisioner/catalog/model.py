@@ -37,6 +37,10 @@ class Master(Entry):
 
     runtime: str
     image: Annotated[str, Field(description="key under `images` in versions.yaml")]
+    source: Annotated[
+        str,
+        Field(pattern=r"^[A-Za-z0-9/][A-Za-z0-9._/-]*$", max_length=200, description="what the engine is told to load"),
+    ]
     served_name: Annotated[str, Field(description="the name the engine answers to")]
     serving: Annotated[dict[str, Any], Field(description="defaults for the runtime's parameters")]
     hardware: Hardware

@@ -1,0 +1,134 @@
+"""The form of a request: which fields there are and what may stand in them, before anything is known of the catalog.
+
+REQUEST.yaml and the body of the REST call have this form. A request that breaks it is still read as far as it goes, so
+that what is wrong with its sense is told at the same time. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from provisioner.catalog.entry import Entry
+from provisioner.catalog.fields import validate_fields
+from provisioner.domain.endpoint import EndpointRequest, Scaling
+from provisioner.domain.finding import Finding
+
+LABEL_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+MAX_TENANT_LENGTH = 30
+"""So that `<prefix><tenant>-<tier>` stays a namespace's name."""
+
+TenantName = Annotated[
+    str,
+    Field(
+        pattern=LABEL_PATTERN,
+        max_length=MAX_TENANT_LENGTH,
+        description="a DNS label: lower-case letters, digits and -, from a letter on, at most 30 characters",
+    ),
+]
+TeamName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9]([-._a-z0-9]*[a-z0-9])?$",
+        max_length=63,
+        description="lower-case letters, digits and -._, at most 63 characters",
+    ),
+]
+
+
+class ScalingForm(Entry):
+    """Bounds on the number of replicas."""
+
+    min_replicas: Annotated[int, Field(ge=0, le=1000, description="replicas at least; 0 lets the endpoint sleep")]
+    max_replicas: Annotated[int, Field(ge=1, le=1000, description="replicas at most")]
+
+
+class RequestForm(Entry):
+    """What an endpoint is asked for with."""
+
+    name: Annotated[
+        str,
+        Field(
+            pattern=LABEL_PATTERN,
+            max_length=63,
+            description="a DNS label: lower-case letters, digits and -, from a letter on, at most 63 characters",
+        ),
+    ]
+    tenant: TenantName
+    team: TeamName | None = None
+    model: Annotated[str, Field(min_length=1, max_length=96, description="id of a model, see `tenantry model list`")]
+    region: Annotated[str, Field(min_length=1, max_length=63, description="name of a region of the site")]
+    tier: Annotated[str, Field(min_length=1, max_length=63, description="name of a tier, see `tenantry tier list`")]
+    scaling: Annotated[ScalingForm, Field(description="minReplicas and maxReplicas")]
+    serving: Annotated[
+        dict[Annotated[str, Field(max_length=64)], int | float | bool | str],
+        Field(default_factory=dict, max_length=64, description="serving parameters that differ from the model's"),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A request as far as its form holds; None where it does not."""
+
+    name: str | None = None
+    tenant: str | None = None
+    team: str | None = None
+    model: str | None = None
+    region: str | None = None
+    tier: str | None = None
+    scaling: Scaling | None = None
+    serving: Mapping[str, Any] | None = None
+
+
+def read_form(raw: Any) -> EndpointRequest | tuple[Finding, ...]:
+    """The request in a JSON value, or every finding about its form."""
+    form = validate_fields(RequestForm, raw)
+    if not isinstance(form, RequestForm):
+        return form
+    return EndpointRequest(
+        name=form.name,
+        tenant=form.tenant,
+        team=form.team,
+        model=form.model,
+        region=form.region,
+        tier=form.tier,
+        scaling=_scaling_of(form.scaling),
+        serving=form.serving,
+    )
+
+
+def draft_of(request: EndpointRequest) -> Draft:
+    """The draft of a request whose form holds."""
+    return Draft(
+        name=request.name,
+        tenant=request.tenant,
+        team=request.team,
+        model=request.model,
+        region=request.region,
+        tier=request.tier,
+        scaling=request.scaling,
+        serving=request.serving,
+    )
+
+
+def sound_part(raw: Any, broken: Iterable[Finding]) -> Draft:
+    """The draft of a JSON value: the fields that no finding is about."""
+    fields = {re.split(r"[.\[]", finding.field)[0] for finding in broken}
+    if not isinstance(raw, Mapping) or "" in fields:
+        return Draft()
+    sound = {field: value for field, value in raw.items() if field not in fields}
+    texts = {field: sound.get(field) for field in ("name", "tenant", "team", "model", "region", "tier")}
+    scaling = validate_fields(ScalingForm, sound.get("scaling"))
+    return Draft(
+        **texts,
+        scaling=_scaling_of(scaling) if isinstance(scaling, ScalingForm) else None,
+        serving=None if "serving" in fields else sound.get("serving", {}),
+    )
+
+
+def _scaling_of(form: ScalingForm) -> Scaling:
+    return Scaling(min_replicas=form.min_replicas, max_replicas=form.max_replicas)
