@@ -1,0 +1,42 @@
+"""A kubeconfig for the clusters of one server, so that kubectl and every other client can be pointed at them.
+
+`tenantry embedded` writes it when it starts and whenever a tenant cluster comes or goes. There are no credentials in it:
+on loopback none are needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from provisioner.embedded.apiserver.clusters import CONTROL_PLANE
+
+
+def write_kubeconfig(path: Path, url: str, tenants: Iterable[tuple[str, str]]) -> None:
+    """Writes one context `control-plane` and one `<project>/<name>` for each tenant cluster, replacing the file whole.
+
+    `url` is the server's; `tenants` are pairs of project and name. Readers see the old file or the new one.
+    """
+    servers = {CONTROL_PLANE: url}
+    servers |= {f"{project}/{name}": tenant_url(url, project, name) for project, name in sorted(tenants)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": CONTROL_PLANE,
+        "clusters": [{"name": name, "cluster": {"server": server}} for name, server in servers.items()],
+        "users": [{"name": "local", "user": {}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "local"}} for name in servers],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.touch(mode=0o600)
+    fresh.write_text(yaml.safe_dump(config, sort_keys=False))
+    os.replace(fresh, path)
+
+
+def tenant_url(url: str, project: str, name: str) -> str:
+    """Where a tenant cluster's API is."""
+    return f"{url}/kubernetes/project/{project}/virtualcluster/{name}"

@@ -1,0 +1,88 @@
+"""Bodies in and out: JSON and YAML to objects, objects and errors to answers.
+
+People's YAML is read as kubectl reads it (no dates, no base-60 numbers, `1e3` a number), which no Python parser does by
+itself. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import orjson
+import yaml
+from aiohttp import web
+
+from provisioner.embedded.apiserver import status
+from provisioner.embedded.apiserver.shape import Json
+from provisioner.embedded.apiserver.status import StatusError
+
+JSON: Final = "application/json"
+YAML_TYPES: Final = frozenset({"application/yaml", "application/apply-patch+yaml", "application/x-yaml", "text/yaml"})
+_MAX_WARNING_LENGTH: Final = 256
+_MAX_WARNINGS: Final = 32
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML 1.1 with the scalars that kubectl knows."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in ("timestamp", "int", "float")]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int",
+    re.compile(r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$"),
+    list("-+0123456789"),
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|\.[0-9]+(?:[eE][-+]?[0-9]+)?)$"
+    ),
+    list("-+.0123456789"),
+)
+
+
+async def read_json(request: web.Request) -> Any:
+    """The body of a request, which may be JSON or YAML whatever its type says. Raises 400 on neither."""
+    body = await request.read()
+    if not body:
+        return None
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if request.content_type not in YAML_TYPES:
+            raise status.bad_request(f"the object provided is unrecognized: {error}") from error
+    try:
+        return yaml.load(body, _Loader)  # noqa: S506 - a safe loader with fewer scalars
+    except yaml.YAMLError as error:
+        raise status.bad_request(f"error decoding YAML: {error}") from error
+
+
+async def read_object(request: web.Request) -> Json:
+    """A body that must be one object."""
+    found = await read_json(request)
+    if not isinstance(found, dict):
+        raise status.bad_request("the body must be one object")
+    return found
+
+
+def answer(document: Any, *, code: int = 200, warnings: Iterable[str] = ()) -> web.Response:
+    """A JSON answer. Each warning becomes a header, as kubectl prints them."""
+    response = web.Response(body=orjson.dumps(document), status=code, content_type=JSON)
+    for number, warning in enumerate(warnings):
+        if number < _MAX_WARNINGS:
+            text = warning[:_MAX_WARNING_LENGTH].replace("\\", "\\\\").replace('"', '\\"')
+            response.headers.add("Warning", f'299 - "{text.encode("ascii", "replace").decode()}"')
+    return response
+
+
+def refusal(error: StatusError) -> web.Response:
+    """An error as an answer."""
+    response = answer(error.as_json(), code=error.code)
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response

@@ -1,0 +1,258 @@
+"""The verbs on objects and collections over HTTP: get, list, create, update, patch, delete, deletecollection.
+
+Decodes parameters and bodies, has `Collection` do the work and shapes the answer (object, list or table). Called by
+`dispatch` only.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from provisioner.embedded.apiserver import lifecycle, status, tables
+from provisioner.embedded.apiserver.clusters import Cluster, key_of
+from provisioner.embedded.apiserver.collection import Collection, Deletion, Write
+from provisioner.embedded.apiserver.kinds import Kind
+from provisioner.embedded.apiserver.merge import patches
+from provisioner.embedded.apiserver.routes.answers import answer, read_json, read_object
+from provisioner.embedded.apiserver.routes.request import Parameters
+from provisioner.embedded.apiserver.selectors import Selection
+from provisioner.embedded.apiserver.shape import Json
+from provisioner.embedded.apiserver.storage import HistoryGone, Key
+
+APPLY: Final = frozenset({"application/apply-patch+yaml", "application/apply-patch+json"})
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+_PAGE: Final = 500
+_MAX_LIMIT: Final = 100_000
+_POLICIES: Final = ("Foreground", "Background", "Orphan")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to one kind: everything that the verbs need to know."""
+
+    request: web.Request
+    cluster: Cluster
+    kind: Kind
+    namespace: str | None
+    name: str
+    subresource: str
+    parameters: Parameters
+
+    @property
+    def collection(self) -> Collection:
+        """The objects that the path names."""
+        return Collection(self.cluster, self.kind, self.namespace or "")
+
+    def write(self, *, applies: bool = False) -> Write:
+        """The options of a write."""
+        agent = self.request.headers.get("User-Agent", "")
+        return self.parameters.write(user_agent=agent, subresource=self.subresource, applies=applies)
+
+
+async def get(call: Call) -> web.Response:
+    """One object, or its table."""
+    document = call.collection.get(call.name)
+    return answer(tables.shaped(call.request, call.kind, document, call.cluster.surroundings.clock.now()))
+
+
+async def create(call: Call) -> web.Response:
+    """A new object: 201."""
+    document = await read_object(call.request)
+    document.setdefault("apiVersion", call.kind.api_version)
+    document.setdefault("kind", call.kind.kind)
+    write = call.write()
+    return answer(call.collection.create(document, write), code=201, warnings=write.warnings)
+
+
+async def update(call: Call) -> web.Response:
+    """PUT: the whole object anew."""
+    document = await read_object(call.request)
+    document.setdefault("apiVersion", call.kind.api_version)
+    document.setdefault("kind", call.kind.kind)
+    document.setdefault("metadata", {})
+    write = call.write()
+    lifecycle.check_version_is_stated(document, call.kind)
+    return answer(call.collection.update(call.name, lambda _: document, write), warnings=write.warnings)
+
+
+async def patch(call: Call) -> web.Response:
+    """PATCH, in the form that the content type names."""
+    media_type = call.request.content_type
+    applies = media_type in APPLY
+    write = call.write(applies=applies)
+    if applies:
+        applied, created = call.collection.apply(call.name, await read_object(call.request), write)
+        return answer(applied, code=201 if created else 200, warnings=write.warnings)
+    body = await read_json(call.request)
+    if media_type == JSON_PATCH:
+        patched = call.collection.update(call.name, lambda live: patches.json_patch(live, body), write)
+    elif media_type == MERGE_PATCH:
+        patched = call.collection.update(call.name, lambda live: patches.merged_object(live, body), write)
+    elif media_type == STRATEGIC_PATCH and not call.kind.custom:
+        shape = call.kind.shape
+        patched = call.collection.update(call.name, lambda live: patches.strategic_patch(live, body, shape), write)
+    else:
+        accepted = ", ".join(
+            [JSON_PATCH, MERGE_PATCH, *([] if call.kind.custom else [STRATEGIC_PATCH]), *sorted(APPLY)]
+        )
+        raise status.unsupported_media_type(accepted)
+    return answer(patched, warnings=write.warnings)
+
+
+async def delete(call: Call) -> web.Response:
+    """One object: its Status when it is gone, the object while something holds it."""
+    deletion = await _deletion(call)
+    before = call.collection.get(call.name)
+    after = call.collection.delete(call.name, deletion)
+    if not deletion.dry_run and call.cluster.read(_key(call, call.name)) is not None:
+        return answer(after)
+    return answer(status.success(call.kind.target, call.name, before["metadata"]["uid"]))
+
+
+async def delete_collection(call: Call) -> web.Response:
+    """Every selected object; answers what was selected."""
+    deletion = await _deletion(call)
+    selected = list(_selected(call, call.parameters.selection(call.kind), at=0))
+    for document in selected:
+        metadata = document["metadata"]
+        Collection(call.cluster, call.kind, metadata.get("namespace", "")).delete(metadata["name"], deletion)
+    return answer(_list(call, selected, call.cluster.storage.revision(call.cluster.identity)))
+
+
+async def list_objects(call: Call) -> web.Response:
+    """A collection, whole or in pages of one moment."""
+    limit = call.parameters.number("limit", maximum=_MAX_LIMIT) or 0
+    at, after = _position(call.parameters)
+    if not at and call.parameters.text("resourceVersionMatch") == "Exact":
+        at = call.parameters.revision() or 0
+    selection = call.parameters.selection(call.kind)
+    try:
+        documents, more, revision = _page(call, selection, at=at, after=after, limit=limit)
+    except HistoryGone as gone:
+        raise status.expired(
+            "The provided continue parameter is too old to display a consistent list result. Start a new list "
+            "without the continue parameter"
+        ) from gone
+    token = _token(revision, documents[-1]) if more else ""
+    return answer(_shaped_list(call, documents, revision, token))
+
+
+def _shaped_list(call: Call, documents: list[Json], revision: int, token: str) -> Json:
+    if tables.wants_table(call.request):
+        return tables.table(
+            call.kind,
+            documents,
+            now=call.cluster.surroundings.clock.now(),
+            include=call.parameters.text("includeObject"),
+            metadata=_list_metadata(revision, token),
+        )
+    return _list(call, documents, revision, token)
+
+
+def _list(call: Call, documents: list[Json], revision: int, token: str = "") -> Json:
+    return {
+        "apiVersion": call.kind.api_version,
+        "kind": call.kind.list_kind,
+        "metadata": _list_metadata(revision, token),
+        "items": documents,
+    }
+
+
+def _list_metadata(revision: int, token: str) -> Json:
+    return {"resourceVersion": str(revision)} | ({"continue": token} if token else {})
+
+
+def _page(
+    call: Call, selection: Selection, *, at: int, after: tuple[str, str], limit: int
+) -> tuple[list[Json], bool, int]:
+    found: list[Json] = []
+    while True:
+        page = call.cluster.storage.scan(
+            call.cluster.identity,
+            call.kind.storage_key,
+            namespace=call.namespace,
+            after=after,
+            limit=max(limit, _PAGE) if limit and not selection.is_everything else limit,
+            at=at,
+        )
+        at = page.revision
+        for key, body in page.entries:
+            document = _decoded(call.kind, body)
+            if not selection.selects(document):
+                continue
+            if limit and len(found) == limit:
+                return found, True, at
+            found.append(document)
+            after = (key.namespace, key.name)
+        if not page.more:
+            return found, False, at
+        if limit and selection.is_everything:
+            return found, True, at
+        last = page.entries[-1][0]
+        after = (last.namespace, last.name)
+
+
+def _selected(call: Call, selection: Selection, *, at: int) -> Iterator[Json]:
+    page = call.cluster.storage.scan(call.cluster.identity, call.kind.storage_key, namespace=call.namespace, at=at)
+    for _, body in page.entries:
+        document = _decoded(call.kind, body)
+        if selection.selects(document):
+            yield document
+
+
+def _decoded(kind: Kind, body: bytes) -> Json:
+    document: Json = orjson.loads(body)
+    if kind.custom:
+        document["apiVersion"] = kind.api_version
+    return document
+
+
+def _position(parameters: Parameters) -> tuple[int, tuple[str, str]]:
+    token = parameters.text("continue")
+    if not token:
+        return 0, ("", "")
+    try:
+        revision, namespace, name = orjson.loads(base64.urlsafe_b64decode(token))
+        return int(revision), (str(namespace), str(name))
+    except ValueError as error:
+        raise status.bad_request("continue key is not valid: it was not made by this server") from error
+
+
+def _token(revision: int, last: Json) -> str:
+    metadata = last["metadata"]
+    return base64.urlsafe_b64encode(orjson.dumps([revision, metadata.get("namespace", ""), metadata["name"]])).decode()
+
+
+async def _deletion(call: Call) -> Deletion:
+    options: Any = await read_json(call.request) or {}
+    if not isinstance(options, dict):
+        raise status.bad_request("the body of a DELETE is a DeleteOptions object")
+    preconditions = options.get("preconditions") or {}
+    policy = options.get("propagationPolicy") or call.parameters.text("propagationPolicy") or None
+    if options.get("orphanDependents") is not None:
+        policy = "Orphan" if options["orphanDependents"] else "Background"
+    if policy is not None and policy not in _POLICIES:
+        cause = status.Cause("FieldValueNotSupported", f"Unsupported value: {policy!r}", "propagationPolicy")
+        raise status.invalid(status.Target("meta.k8s.io", "deleteoptions", "DeleteOptions"), "", [cause])
+    grace = options.get("gracePeriodSeconds")
+    if not isinstance(grace, int):
+        grace = call.parameters.number("gracePeriodSeconds", maximum=2**31)
+    return Deletion(
+        grace_seconds=grace,
+        policy=policy,
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        dry_run=call.parameters.dry_run() or options.get("dryRun") == ["All"],
+    )
+
+
+def _key(call: Call, name: str) -> Key:
+    return key_of(call.kind, call.namespace or "", name)

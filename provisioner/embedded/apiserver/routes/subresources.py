@@ -1,0 +1,160 @@
+"""What hangs below an object: status, scale, a namespace's finalize, a pod's log and eviction, a service account's token.
+
+Called by `dispatch` only; each writes through `Collection` like any other client would.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from provisioner.embedded.apiserver import status
+from provisioner.embedded.apiserver.kinds import Kind, ScalePaths
+from provisioner.embedded.apiserver.merge import patches
+from provisioner.embedded.apiserver.routes import objects
+from provisioner.embedded.apiserver.routes.answers import answer, read_json, read_object
+from provisioner.embedded.apiserver.routes.objects import Call
+from provisioner.embedded.apiserver.shape import Json
+
+Verb = Callable[[Call], Awaitable[web.StreamResponse]]
+LOG_ANNOTATION: Final = "embedded.tenantry.io/log"
+_MAX_LOG_BYTES: Final = 10 * 1024 * 1024
+
+
+def find(kind: Kind, subresource: str, method: str) -> Verb:
+    """The verb. Raises 404 when the kind has no such subresource, 405 when it does not have the verb."""
+    verbs: dict[str, Verb] = {}
+    if subresource == "status" and kind.has_status:
+        verbs = {"GET": objects.get, "PUT": objects.update, "PATCH": objects.patch}
+    elif subresource == "scale" and kind.scale:
+        verbs = {"GET": get_scale, "PUT": update_scale, "PATCH": patch_scale}
+    elif not kind.group:
+        verbs = _CORE.get((kind.plural, subresource), {})
+    if not verbs:
+        raise status.no_such_path()
+    if method not in verbs:
+        raise status.method_not_allowed()
+    return verbs[method]
+
+
+async def get_scale(call: Call) -> web.Response:
+    """How many replicas an object wants and has."""
+    return answer(_scale_of(call.collection.get(call.name), _paths(call.kind)))
+
+
+async def update_scale(call: Call) -> web.Response:
+    """PUT of a Scale: only the wanted replicas are written."""
+    wanted = await read_object(call.request)
+    return _rescale(call, lambda _: wanted)
+
+
+async def patch_scale(call: Call) -> web.Response:
+    """PATCH of a Scale, in any of the three patch forms."""
+    body = await read_json(call.request)
+    if call.request.content_type == objects.JSON_PATCH:
+        return _rescale(call, lambda scale: patches.json_patch(scale, body))
+    return _rescale(call, lambda scale: patches.merged_object(scale, body))
+
+
+async def finalize_namespace(call: Call) -> web.Response:
+    """PUT of a namespace's spec.finalizers; the namespace goes when the last one is taken off."""
+    document = await read_object(call.request)
+    wanted = (document.get("spec") or {}).get("finalizers") or []
+    return answer(call.collection.finalize(call.name, wanted, call.write()))
+
+
+async def read_log(call: Call) -> web.StreamResponse:
+    """A pod's log: the file that the pod's annotation names, which must lie in the server's log directory."""
+    pod = call.collection.get(call.name)
+    named = (pod["metadata"].get("annotations") or {}).get(LOG_ANNOTATION)
+    root = call.cluster.surroundings.logs.resolve()
+    file = (root / named).resolve() if named else None
+    if file is None or not file.is_relative_to(root) or not file.is_file():
+        raise status.bad_request(f'container logs of pod "{call.name}" are not available')
+    lines = call.parameters.number("tailLines", maximum=100_000)
+    return web.Response(text=_tail(file, lines), content_type="text/plain")
+
+
+async def evict(call: Call) -> web.Response:
+    """An eviction is a deletion here: disruption budgets are a controller's matter."""
+    await read_json(call.request)
+    call.collection.delete(call.name, objects.Deletion())
+    return answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, code=201)
+
+
+def _rescale(call: Call, change: Callable[[Json], Json]) -> web.Response:
+    paths = _paths(call.kind)
+
+    def rescaled(live: Json) -> Json:
+        wanted = change(_scale_of(live, paths))
+        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+            cause = status.Cause("FieldValueInvalid", "Invalid value: must be a number not below 0", "spec.replicas")
+            raise status.invalid(status.Target("autoscaling", "scales", "Scale"), call.name, [cause])
+        stated = (wanted.get("metadata") or {}).get("resourceVersion")
+        document = _with(live, paths.spec_replicas, replicas)
+        return document | {"metadata": document["metadata"] | ({"resourceVersion": stated} if stated else {})}
+
+    return answer(_scale_of(call.collection.update(call.name, rescaled, call.write()), paths))
+
+
+def _scale_of(document: Json, paths: ScalePaths) -> Json:
+    metadata = document["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    found: Json = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "spec": {"replicas": _at(document, paths.spec_replicas) or 0},
+        "status": {"replicas": _at(document, paths.status_replicas) or 0},
+    }
+    selector = _at(document, paths.selector) if paths.selector else _at(document, "spec.selector")
+    if isinstance(selector, dict):
+        labels = selector.get("matchLabels") if "matchLabels" in selector else selector
+        selector = ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items()))
+    if selector:
+        found["status"]["selector"] = selector
+    return found
+
+
+def _paths(kind: Kind) -> ScalePaths:
+    if kind.scale is None:
+        raise status.no_such_path()
+    return kind.scale
+
+
+def _at(document: Any, path: str) -> Any:
+    for step in path.split("."):
+        document = document.get(step) if isinstance(document, dict) else None
+    return document
+
+
+def _with(document: Json, path: str, value: Any) -> Json:
+    changed = copy.deepcopy(document)
+    place = changed
+    *parents, last = path.split(".")
+    for step in parents:
+        place = place.setdefault(step, {})
+    place[last] = value
+    return changed
+
+
+def _tail(file: Path, lines: int | None) -> str:
+    with file.open("rb") as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - _MAX_LOG_BYTES))
+        text = stream.read().decode(errors="replace")
+    if lines is None:
+        return text
+    return "".join(text.splitlines(keepends=True)[-lines:]) if lines else ""
+
+
+_CORE: Final[dict[tuple[str, str], dict[str, Verb]]] = {
+    ("namespaces", "finalize"): {"PUT": finalize_namespace},
+    ("pods", "log"): {"GET": read_log},
+    ("pods", "eviction"): {"POST": evict},
+}

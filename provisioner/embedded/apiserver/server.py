@@ -1,0 +1,79 @@
+"""The API server as others start it: opens the state, listens, and stops cleanly.
+
+`tenantry embedded` and tests call `serve_api`; controllers and clients then know nothing but its URL. This is the only
+module that joins storage, clusters and routes.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from provisioner.domain.clock import Clock
+from provisioner.embedded.apiserver.clusters import MANAGEMENT_GROUP, Clusters, Surroundings
+from provisioner.embedded.apiserver.kinds import load_builtins
+from provisioner.embedded.apiserver.routes.dispatch import Dispatcher
+from provisioner.embedded.apiserver.storage import Storage
+
+MAX_BODY_BYTES: Final = 3 * 1024 * 1024
+_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SHUTDOWN_SECONDS: Final = 2.0
+
+
+@dataclass(slots=True)
+class ApiServer:
+    """A running server."""
+
+    url: str
+    _runner: web.AppRunner
+    _clusters: Clusters
+    _storage: Storage
+
+    async def close(self) -> None:
+        """Ends all watches, stops listening and closes the state."""
+        self._clusters.end_watches()
+        await self._runner.cleanup()
+        self._storage.close()
+
+
+async def serve_api(
+    *, state: Path, host: str, port: int, clock: Clock, refuse_apply: bool = False, history: int = 10_000
+) -> ApiServer:
+    """Starts the server with its state in the directory `state`; `port` 0 takes a free one.
+
+    `refuse_apply` has the management group answer 415 to server-side apply, as an aggregated API may; `history` is the
+    number of changes of each cluster that a watch can resume from. Raises RejectedError when the state is in use.
+    """
+    load_builtins()
+    storage = Storage(state / "apiserver.sqlite", history=history)
+    surroundings = Surroundings(clock=clock, new_uid=_random_uid, new_suffix=_random_suffix, logs=state / "pods")
+    clusters = Clusters(storage, surroundings)
+    refused = frozenset({MANAGEMENT_GROUP}) if refuse_apply else frozenset()
+    application = web.Application(client_max_size=MAX_BODY_BYTES)
+    application.router.add_route("*", "/{path:.*}", Dispatcher(clusters, refuse_apply=refused).__call__)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+    except OSError:
+        await runner.cleanup()
+        storage.close()
+        raise
+    bound = runner.addresses[0][1]
+    logging.getLogger(__name__).info("serving the Kubernetes API on port %s", bound)
+    return ApiServer(f"http://{host}:{bound}", runner, clusters, storage)
+
+
+def _random_uid() -> str:
+    return str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+
+
+def _random_suffix() -> str:
+    return "".join(secrets.choice(_SUFFIX_ALPHABET) for _ in range(5))
