@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-import click
+import typer.core
 import typer.main
 
 from provisioner.catalog.loader import load_catalog
@@ -42,7 +43,7 @@ def main() -> int:
 def commands_page() -> str:
     """Every command's help text."""
     root = typer.main.get_command(app)
-    context = click.Context(root, info_name="tenantry", max_content_width=WIDTH, terminal_width=WIDTH)
+    context = typer.Context(root, info_name="tenantry", max_content_width=WIDTH, terminal_width=WIDTH)
     lines = [
         "# Commands",
         "",
@@ -117,14 +118,14 @@ def runtimes_page() -> str:
     return "\n".join(lines)
 
 
-def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
-    if not isinstance(command, click.Group) or context.parent is None:
+def _helps(command: Any, context: typer.Context) -> Iterator[tuple[str, str]]:
+    if not isinstance(command, typer.core.TyperGroup) or context.parent is None:
         yield context.command_path, command.get_help(context).rstrip()
-    if isinstance(command, click.Group):
+    if isinstance(command, typer.core.TyperGroup):
         for name in command.list_commands(context):
             inner = command.get_command(context, name)
             if inner is not None and not inner.hidden:
-                child = click.Context(
+                child = typer.Context(
                     inner, info_name=name, parent=context, terminal_width=WIDTH, max_content_width=WIDTH
                 )
                 yield from _helps(inner, child)

@@ -10,8 +10,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
-import click
 import typer
 
 from provisioner.cli import endpoint, key, model, operation, plan, process, tenant, tier
@@ -23,6 +23,9 @@ EXIT_REQUEST = 1
 EXIT_OURS = 2
 EXIT_TIMEOUT = 5
 EXIT_INTERRUPTED = 130
+
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""What the command line raises for a line it cannot read; of its kinds typer names only this one publicly."""
 
 app = typer.Typer(
     name="tenantry",
@@ -47,17 +50,11 @@ def run() -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run one command line and answer its exit code."""
     try:
-        status = app(args=list(arguments), standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        say(error.format_message())
+        status = app(args=list(arguments), prog_name="tenantry", standalone_mode=False)
+    except UsageError as error:
+        say(_usage_text(error))
         return EXIT_REQUEST
-    except click.ClickException as error:
-        say(f"error: {error.format_message()}")
-        context = getattr(error, "ctx", None)
-        if context is not None:
-            say(f"hint: `{context.command_path} --help` shows the usage")
-        return EXIT_REQUEST
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except TenantryError as error:
         print_error(error)
@@ -71,6 +68,15 @@ def main(arguments: Sequence[str]) -> int:
         say("hint: this is a bug; please report it with the lines above")
         return EXIT_OURS
     return status if isinstance(status, int) else EXIT_DONE
+
+
+def _usage_text(error: Any) -> str:
+    """The help itself when nothing was asked for, else what is wrong and where the usage stands."""
+    message: str = error.format_message()
+    if message.startswith("Usage:"):
+        return message
+    path = error.ctx.command_path if error.ctx else "tenantry"
+    return f"error: {message}\nhint: `{path} --help` shows the usage"
 
 
 def exit_code(error: TenantryError) -> int:

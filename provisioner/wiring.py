@@ -1,0 +1,268 @@
+"""The composition root: settings in, running processes out. The only module that knows every concrete part.
+
+Each entry imports what its process needs when it is called, so that the gateway never loads the database and `--help`
+loads nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from provisioner.domain.clock import SystemClock
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.ids import RandomIds
+from provisioner.domain.lease import Fence
+from provisioner.settings import Settings
+
+if TYPE_CHECKING:
+    from provisioner.catalog.catalog import Catalog
+    from provisioner.catalog.site import Site
+    from provisioner.operations.verb import Verbs
+    from provisioner.platform.clusters import LightkubeClusters
+    from provisioner.rendering.pack import Pack
+    from provisioner.store.interface import Store
+
+PUBLISH_FENCE = Fence(0)
+"""Publishing a tier is done by a person, not by an operation: it never goes over an operation's write."""
+
+Inventory = Callable[[], Awaitable[list[str]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedOptions:
+    """Where the embedded control plane listens, and the port that its site names for customers."""
+
+    port: int
+    gateway_port: int
+    public_port: int
+    kubeconfig: Path | None
+
+
+def run_gateway(settings: Settings) -> None:
+    """Run the gateway until it is told to stop."""
+    import uvloop
+
+    from provisioner.gateway.config import GatewayConfig, TlsFiles
+    from provisioner.gateway.server import run_gateway as run
+
+    config = GatewayConfig(
+        listen_host=settings.listen.host,
+        listen_port=settings.listen.port,
+        admin_host=settings.admin.host if settings.admin else None,
+        admin_port=settings.admin.port if settings.admin else 0,
+        snapshot_url=settings.snapshot_url,
+        snapshot_file=settings.snapshot_file,
+        snapshot_credential=read_secret(settings.gateway_key_file),
+        tls=TlsFiles(
+            client_certificate=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca
+        ),
+    )
+    uvloop.run(_until_signal(lambda stop: run(config, clock=SystemClock(), stop=stop)))
+
+
+def run_embedded(settings: Settings, *, state: Path | None, options: EmbeddedOptions) -> None:
+    """Run the embedded control plane until it is told to stop."""
+    from provisioner.embedded.plane import run_plane
+
+    folder = (state or settings.state).absolute()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    asyncio.run(
+        _until_signal(
+            lambda stop: run_plane(
+                state=folder,
+                port=options.port,
+                gateway_port=options.gateway_port,
+                public_port=options.public_port,
+                kubeconfig=options.kubeconfig or folder / "kubeconfig",
+                clock=SystemClock(),
+                stop=stop,
+            )
+        )
+    )
+
+
+def run_serve(settings: Settings) -> None:
+    """Run REST API, worker and reconciler until told to stop."""
+    asyncio.run(_until_signal(lambda stop: _serve(settings, stop)))
+
+
+async def publish_tiers(settings: Settings, names: Sequence[str]) -> list[str]:
+    """Publish tiers (all when no name is given) to every control plane cluster of the site; a line for each."""
+    from provisioner.domain.finding import unknown_name_hint
+    from provisioner.platform.clusters import LightkubeClusters
+    from provisioner.platform.publish import publish_objects
+
+    catalog, site = load_offer(settings)
+    unknown = next((name for name in names if name not in catalog.tiers), None)
+    if unknown is not None:
+        raise RejectedError(
+            f"publishing tiers: unknown name: `{unknown}`", hint=unknown_name_hint(unknown, catalog.tiers)
+        )
+    pack = _pack(catalog, site)
+    clusters = LightkubeClusters(settings.bootstrap_kubeconfig)
+    lines = []
+    try:
+        for plane in sorted({region.control_plane for region in site.regions.values()}):
+            for name in names or sorted(catalog.tiers):
+                objects = pack.tier_objects(name)
+                await publish_objects(clusters.control_plane(plane), objects, fence=PUBLISH_FENCE)
+                version = catalog.tiers[name].version
+                lines.append(f"tier {name} {version}: {len(objects)} objects published to {plane}")
+    finally:
+        await clusters.close()
+    return lines
+
+
+@asynccontextmanager
+async def open_inventory(settings: Settings) -> AsyncIterator[Inventory]:
+    """A function that lists everything that stands for endpoints in the control plane clusters and in delivery."""
+    from provisioner.delivery.git import GitDelivery
+    from provisioner.platform import kinds
+    from provisioner.platform.clusters import LightkubeClusters
+
+    _, site = load_offer(settings)
+    clusters = LightkubeClusters(settings.kubeconfig)
+    delivery = GitDelivery(site.delivery.url, settings.state / "delivery")
+
+    async def inventory() -> list[str]:
+        found = [f"branch {branch}" for branch in await delivery.branches() if branch.startswith("ep-")]
+        for plane in sorted({region.control_plane for region in site.regions.values()}):
+            cluster = clusters.control_plane(plane)
+            for kind in (kinds.VIRTUAL_CLUSTER_INSTANCE, kinds.NODE_CLAIM, kinds.NODE_ENVIRONMENT, kinds.APPLICATION):
+                found += [f"{kind.kind} {item['metadata']['name']}" for item in await cluster.list(kind)]
+            routes = await cluster.list(kinds.HTTP_ROUTE, labels={"app.kubernetes.io/managed-by": "tenantry"})
+            found += [f"HTTPRoute {item['metadata']['name']}" for item in routes]
+        return found
+
+    try:
+        yield inventory
+    finally:
+        await clusters.close()
+
+
+def load_offer(settings: Settings) -> tuple[Catalog, Site]:
+    """The catalog and the site, checked against each other. Raises RejectedError with every finding."""
+    from provisioner.catalog.checks import check_site
+    from provisioner.catalog.loader import load_catalog, load_site
+
+    catalog, site = load_catalog(), load_site(settings.site)
+    if findings := check_site(site, catalog):
+        raise RejectedError(f"loading the site `{settings.site}`", reason="BadSite", findings=tuple(findings))
+    return catalog, site
+
+
+def read_secret(file: Path) -> str:
+    """The secret in a file, without the line's end. Raises RejectedError that names the file, never its content."""
+    try:
+        secret = file.read_text().strip()
+    except OSError as error:
+        raise RejectedError(f"reading secret file `{file}`: {error.strerror}", reason="NoSecret") from error
+    if not secret:
+        raise RejectedError(f"reading secret file `{file}`: it is empty", reason="NoSecret")
+    return secret
+
+
+async def _serve(settings: Settings, stop: asyncio.Event) -> None:
+    import uvicorn
+
+    from provisioner.api.app import create_app
+    from provisioner.api.services import Services
+    from provisioner.domain.key import key_digest
+    from provisioner.operations.worker import Worker
+    from provisioner.reconciler.loop import Reconciler
+    from provisioner.store.sql import open_store
+
+    clock, ids = SystemClock(), RandomIds()
+    catalog, site = load_offer(settings)
+    async with AsyncExitStack() as stack:
+        store = await open_store(settings.database_url, clock=clock)
+        stack.push_async_callback(store.close)
+        clusters = await _open_clusters(settings.kubeconfig, stack)
+        bootstrap = await _open_clusters(settings.bootstrap_kubeconfig, stack)
+        verbs = await _verbs(settings, store, clusters, bootstrap, _pack(catalog, site), site)
+        worker = Worker(store.operations, verbs, clock=clock, holder=ids.operation())
+        reconciler = Reconciler(store=store, clusters=clusters, site=site, clock=clock)
+        app = create_app(
+            Services(
+                store=store,
+                catalog=catalog,
+                site=site,
+                ids=ids,
+                clock=clock,
+                operator_key_digest=key_digest(read_secret(settings.operator_key_file)),
+                gateway_key_digest=key_digest(read_secret(settings.gateway_key_file)),
+                wake=worker.wake,
+            )
+        )
+        config = uvicorn.Config(app, host=settings.serve.host, port=settings.serve.port, access_log=False)
+        await _together(stop, worker.run, reconciler.run, _ApiServer(config).run)
+
+
+async def _verbs(
+    settings: Settings,
+    store: Store,
+    clusters: LightkubeClusters,
+    bootstrap: LightkubeClusters,
+    pack: Pack,
+    site: Site,
+) -> Verbs:
+    raise NotImplementedError
+
+
+async def _open_clusters(kubeconfig: Path, stack: AsyncExitStack) -> LightkubeClusters:
+    from provisioner.platform.clusters import LightkubeClusters
+
+    clusters = LightkubeClusters(kubeconfig)
+    stack.push_async_callback(clusters.close)
+    return clusters
+
+
+def _pack(catalog: Catalog, site: Site) -> Pack:
+    from provisioner.rendering.pack import compile_pack
+
+    return compile_pack(catalog, site)
+
+
+class _ApiServer:
+    """uvicorn, told to stop by an event instead of by signals of its own."""
+
+    def __init__(self, config: Any) -> None:
+        self._config = config
+
+    async def run(self, stop: asyncio.Event) -> None:
+        import uvicorn
+
+        server = uvicorn.Server(self._config)
+        serving = asyncio.create_task(server._serve())
+        await asyncio.wait({serving, asyncio.create_task(stop.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        await serving
+
+
+async def _together(stop: asyncio.Event, *loops: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    """Run the loops until `stop`; one that ends or fails stops them all."""
+    async with asyncio.TaskGroup() as group:
+        for loop in loops:
+            group.create_task(_then_stop(loop, stop))
+
+
+async def _then_stop(loop: Callable[[asyncio.Event], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
+    try:
+        await loop(stop)
+    finally:
+        stop.set()
+
+
+async def _until_signal(run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    """Run with an event that SIGTERM and SIGINT set."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await run(stop)

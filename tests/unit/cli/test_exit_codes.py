@@ -1,0 +1,84 @@
+"""What a command line ends with, and what it says: exit codes, `error:` and `hint:` lines, data apart from talk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from provisioner.cli.main import exit_code, main
+from provisioner.cli.operation import parse_duration
+from provisioner.cli.output import print_table
+from provisioner.domain.errors import (
+    ConflictError,
+    InsufficientCapacityError,
+    InvariantError,
+    NotFoundError,
+    RejectedError,
+    RetryableError,
+    TenantryError,
+)
+
+COMMANDS = ("demo", "embedded", "serve", "gateway", "plan", "tier", "model", "tenant", "endpoint", "operation", "key")
+
+
+@pytest.fixture(autouse=True)
+def empty_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENANTRY_STATE", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RejectedError("x"), 1),
+        (NotFoundError("x"), 1),
+        (ConflictError("x"), 1),
+        (InvariantError("x"), 2),
+        (RetryableError("x"), 5),
+        (InsufficientCapacityError("x"), 5),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_code(error: TenantryError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+@pytest.mark.parametrize("line", [["nonsense"], ["tier"], ["tier", "show"], ["endpoint", "create"], ["plan", "-x"]])
+def test_a_usage_error_is_the_requests_fault(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line) == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_help_is_data_and_a_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for command in COMMANDS:
+        assert f"\n  {command} " in out
+
+
+def test_without_an_installation_the_error_shows_the_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["endpoint", "list"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: reading the operator key")
+    assert "hint: start a laptop installation with `tenantry demo`" in captured.err
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tier", "show", "dedicatd"]) == 1
+    assert "did you mean `dedicated`?" in capsys.readouterr().err
+
+
+def test_a_table_in_a_pipe_is_aligned_text(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("name", "state"), [("a-long-name", "Ready"), ("b", None)])
+    assert capsys.readouterr().out == "NAME         STATE\na-long-name  Ready\nb\n"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("2h", 7200)])
+def test_durations_are_read_with_their_unit(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "90", "-1s", "1d", "1.5h"])
+def test_other_durations_are_refused(text: str) -> None:
+    with pytest.raises(RejectedError, match="--timeout"):
+        parse_duration(text)

@@ -1,0 +1,55 @@
+"""REQUEST.yaml as people write it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from provisioner.cli.requestfile import LARGEST_BYTES, read_request
+from provisioner.domain.errors import RejectedError
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "REQUEST.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_each_field_is_known_by_its_line(tmp_path: Path) -> None:
+    request = read_request(write(tmp_path, "name: chat\nscaling:\n  minReplicas: 1\n  maxReplicas: 2\n"))
+    assert request.body == {"name": "chat", "scaling": {"minReplicas": 1, "maxReplicas": 2}}
+    assert request.lines == {"name": 1, "scaling": 2, "scaling.minReplicas": 3, "scaling.maxReplicas": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name: chat\nname: other\n", "REQUEST.yaml:"),
+        ("name: [chat\n", "REQUEST.yaml:"),
+        ("- name\n", "wants fields"),
+        ("", "wants fields"),
+    ],
+    ids=["duplicate", "unclosed", "list", "empty"],
+)
+def test_a_broken_file_says_where(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(RejectedError, match=says):
+        read_request(write(tmp_path, text))
+
+
+def test_a_missing_file_names_the_file_and_shows_the_way(tmp_path: Path) -> None:
+    with pytest.raises(RejectedError, match=r"REQUEST\.yaml") as raised:
+        read_request(tmp_path / "REQUEST.yaml")
+    assert raised.value.hint
+
+
+def test_a_huge_file_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    with pytest.raises(RejectedError, match="longer than"):
+        read_request(write(tmp_path, "#" * (LARGEST_BYTES + 1)))
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "REQUEST.yaml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(RejectedError, match="not UTF-8"):
+        read_request(path)

@@ -1,0 +1,64 @@
+"""The environment, read once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from provisioner.domain.errors import RejectedError
+from provisioner.settings import VARIABLES, Listen, parse_listen, read_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_an_empty_environment_is_a_laptop_installation_under_one_folder() -> None:
+    settings = read_settings({})
+    state = Path("~/.local/state/tenantry").expanduser()
+    assert settings.state == state
+    assert {settings.site.parent, settings.kubeconfig.parent, settings.operator_key_file.parent} == {state}
+    assert settings.url == "http://127.0.0.1:8400"
+    assert settings.admin is None
+
+
+def test_everything_follows_the_state_folder(tmp_path: Path) -> None:
+    settings = read_settings({"TENANTRY_STATE": str(tmp_path)})
+    assert settings.site == tmp_path / "site.yaml"
+    assert settings.database_url.endswith(str(tmp_path / "tenantry.sqlite"))
+
+
+def test_the_bootstrap_key_is_apart_from_the_runtime_key() -> None:
+    settings = read_settings({"TENANTRY_KUBECONFIG": "/run/runtime", "TENANTRY_BOOTSTRAP_KUBECONFIG": "/run/bootstrap"})
+    assert (settings.kubeconfig, settings.bootstrap_kubeconfig) == (Path("/run/runtime"), Path("/run/bootstrap"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("127.0.0.1:80", Listen(host="127.0.0.1", port=80)),
+        (":8080", Listen(host="0.0.0.0", port=8080)),
+        ("[::1]:8080", Listen(host="::1", port=8080)),
+    ],
+)
+def test_listen_addresses_in_their_usual_forms(text: str, expected: Listen) -> None:
+    assert parse_listen("LISTEN_ADDR", text) == expected
+
+
+@pytest.mark.parametrize("text", ["8080", "host:", "host:http", "host:65536", "host:-1", "host:٣"])
+def test_a_bad_listen_address_names_the_variable(text: str) -> None:
+    with pytest.raises(RejectedError, match="LISTEN_ADDR"):
+        read_settings({"LISTEN_ADDR": text})
+
+
+def test_every_variable_that_is_read_is_documented() -> None:
+    text = (ROOT / "provisioner" / "settings.py").read_text()
+    read = set(re.findall(r'"((?:TENANTRY_[A-Z_]+|LISTEN_ADDR|ADMIN_ADDR))"', text.partition("def read_settings")[2]))
+    assert read == set(VARIABLES)
+
+
+def test_nothing_else_reads_the_environment() -> None:
+    readers = [
+        path for path in (ROOT / "provisioner").rglob("*.py") if re.search(r"os\.(environ|getenv)", path.read_text())
+    ]
+    assert {path.name for path in readers} <= {"settings.py", "demo.py"}
