@@ -42,7 +42,7 @@ def _allowed(spec: Mapping[str, Any], plan: EndpointPlan) -> Iterable[Finding]:
     templates, node_types = spec.get("allowedTemplates"), spec.get("allowedNodeTypes")
     wanted, provider = plan.capacity.node_type, plan.capacity.node_type.partition(".")[0]
     names = {str(entry.get("name")) for entry in templates or () if entry.get("kind") == "VirtualClusterTemplate"}
-    hint = f"update the project: `tenantry tenant create {plan.tenant}` with the tier: {plan.tier}"
+    hint = "bring the project's allowedTemplates and allowedNodeTypes up to date with the tier"
     if templates is not None and not names & {"*", plan.placement.template}:
         message = f"project `{plan.placement.project}` does not allow template: {plan.placement.template}"
         yield Finding(reason="TemplateNotAllowed", message=message, field="tier", hint=hint)

@@ -1,7 +1,6 @@
 """Creates a tenant: one Project per tier in every control plane cluster of the site, with the bootstrap key.
 
-Applied again for a tenant that exists, it adds tiers and brings quotas up to date. The tenant is ready when the runtime
-key sees every project and its namespace.
+Each step may run again. The tenant is ready when the runtime key sees every project and its namespace.
 """
 
 from __future__ import annotations

@@ -1,0 +1,104 @@
+"""Observes and publishes: live replicas, endpoints and keys become one immutable, versioned snapshot, published whole.
+
+Two rhythms: replicas are observed every few seconds, rows are read twice a second, so that a key works or stops
+working within a second however slow a cluster is. It never changes the world; on any failure the last good snapshot
+stays. Runs beside the worker in `tenantry serve`; several may run, the store takes one version from one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from provisioner.domain.clock import Clock
+from provisioner.domain.errors import ConflictError, TenantryError
+from provisioner.domain.ids import EndpointId
+from provisioner.domain.route import derive_keys, derive_routes, derive_snapshot
+from provisioner.domain.snapshot import Backend, Snapshot
+from provisioner.platform.interface import Clusters
+from provisioner.reconciler.observe import observe_backends
+from provisioner.store.interface import Store
+
+_log = logging.getLogger(__name__)
+
+_OBSERVE_SECONDS = 1.0
+_PUBLISH_SECONDS = 0.5
+
+
+class Reconciler:
+    """Keeps the snapshot true. `wake` publishes at once, for whoever has just changed a key."""
+
+    def __init__(self, *, clusters: Clusters, store: Store, clock: Clock) -> None:
+        self._clusters = clusters
+        self._store = store
+        self._clock = clock
+        self._backends: dict[EndpointId, tuple[Backend, ...]] = {}
+        self._has_memory = False
+        self._news = asyncio.Event()
+
+    def wake(self) -> None:
+        """Publish now rather than at the next turn."""
+        self._news.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Observe and publish until `stop` is set."""
+        async with asyncio.TaskGroup() as tasks:
+            loops = [
+                tasks.create_task(self._repeat(self.observe, _OBSERVE_SECONDS, asyncio.Event())),
+                tasks.create_task(self._repeat(self.publish, _PUBLISH_SECONDS, self._news)),
+            ]
+            await stop.wait()
+            for loop in loops:
+                loop.cancel()
+
+    async def observe(self) -> None:
+        """Look at every endpoint once; one that cannot be observed keeps its last backends."""
+        await self._remember()
+        endpoints = await self._store.endpoints.list()
+        found = await observe_backends(self._clusters, endpoints, now=self._clock.now())
+        known = {endpoint.id for endpoint in endpoints}
+        kept = {endpoint: backends for endpoint, backends in self._backends.items() if endpoint in known}
+        merged = {**kept, **found}
+        if merged != self._backends:
+            self._backends = merged
+            self.wake()
+
+    async def publish(self) -> Snapshot | None:
+        """Publish what rows and observations say; the current snapshot when they say nothing new. None when another
+        process was quicker, which the next turn takes up."""
+        await self._remember()
+        now = self._clock.now()
+        previous = await self._store.snapshots.current()
+        routes = derive_routes(await self._store.endpoints.list(), self._backends)
+        keys = derive_keys(await self._store.keys.list(), now)
+        snapshot = derive_snapshot(previous, routes, keys, now)
+        if snapshot is previous:
+            return previous
+        try:
+            await self._store.snapshots.publish(snapshot)
+        except ConflictError:
+            return None
+        return snapshot
+
+    async def _remember(self) -> None:
+        """After a start, begin with the backends of the last snapshot instead of with none."""
+        if self._has_memory:
+            return
+        snapshot = await self._store.snapshots.current()
+        for route in snapshot.routes if snapshot else ():
+            self._backends.setdefault(EndpointId(route.endpoint), route.backends)
+        self._has_memory = True
+
+    async def _repeat(self, turn: Callable[[], Awaitable[object]], seconds: float, news: asyncio.Event) -> None:
+        while True:
+            news.clear()
+            try:
+                await turn()
+            except TenantryError as error:
+                _log.warning("reconciling: %s", error)
+            try:
+                async with asyncio.timeout(seconds):
+                    await news.wait()
+            except TimeoutError:
+                continue

@@ -1,0 +1,94 @@
+"""Which replicas of an endpoint live: those whose Lease in the tenant cluster was renewed in time. Reads only.
+
+Only the control plane expires registrations. Addresses come from the plan and the tenant's Gateway, never from whoever
+renews a Lease. An endpoint that cannot be observed is left out of the answer, so that its last backends stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from provisioner.domain.conditions import StageName, StageState
+from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.errors import TenantryError
+from provisioner.domain.ids import EndpointId
+from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
+from provisioner.domain.snapshot import Backend
+from provisioner.endpoints.observe import ENDPOINT_LABEL, TENANT_GATEWAY, replica_backend
+from provisioner.platform.interface import Clusters, Manifest, ObjectRef
+from provisioner.platform.kinds import GATEWAY, LEASE
+from provisioner.platform.route import parse_gateway
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = 16
+_DEADLINE_SECONDS = 10.0
+_LEASE_SECONDS = 15
+
+
+def is_observed(endpoint: Endpoint) -> bool:
+    """Whether an endpoint may have replicas: it is Ready, or being created and placed already."""
+    if endpoint.phase is Phase.READY:
+        return True
+    placed = any(stage.name is StageName.PLACEMENT and stage.state is StageState.DONE for stage in endpoint.stages)
+    return endpoint.phase is Phase.CREATING and placed
+
+
+async def observe_backends(
+    clusters: Clusters, endpoints: Iterable[Endpoint], *, now: datetime
+) -> Mapping[EndpointId, tuple[Backend, ...]]:
+    """The live backends of each endpoint that could be observed."""
+    slots = asyncio.Semaphore(_AT_ONCE)
+    wanted = [endpoint for endpoint in endpoints if is_observed(endpoint)]
+
+    async def look(endpoint: Endpoint) -> tuple[Backend, ...] | None:
+        try:
+            async with slots, asyncio.timeout(_DEADLINE_SECONDS):
+                return await _observe(clusters, endpoint.plan, now)
+        except (TenantryError, TimeoutError) as error:
+            _log.warning("observing endpoint %s: %s", endpoint.id, error)
+            return None
+
+    found = await asyncio.gather(*(look(endpoint) for endpoint in wanted))
+    return {endpoint.id: backends for endpoint, backends in zip(wanted, found, strict=True) if backends is not None}
+
+
+def live_ordinals(leases: Iterable[Manifest], plan: EndpointPlan, *, now: datetime) -> tuple[int, ...]:
+    """The ordinals of the plan's revision whose Lease was renewed within its duration."""
+    names = {f"{plan.workload}-{ordinal}": ordinal for ordinal in range(plan.runtime.max_replicas)}
+    return tuple(
+        sorted(
+            names[lease["metadata"]["name"]]
+            for lease in leases
+            if lease["metadata"]["name"] in names and _is_live(lease.get("spec") or {}, now)
+        )
+    )
+
+
+async def _observe(clusters: Clusters, plan: EndpointPlan, now: datetime) -> tuple[Backend, ...]:
+    placement = plan.placement
+    cluster = clusters.tenant(placement.control_plane, placement.project, placement.tenant_cluster)
+    leases, gateway = await asyncio.gather(
+        cluster.list(LEASE, namespace=TENANT_NAMESPACE, labels={ENDPOINT_LABEL: str(plan.endpoint)}),
+        cluster.get(ObjectRef(GATEWAY, TENANT_GATEWAY, TENANT_NAMESPACE)),
+    )
+    address = parse_gateway(gateway).address if gateway else None
+    if address is None:
+        return ()
+    return tuple(replica_backend(plan, ordinal, address) for ordinal in live_ordinals(leases, plan, now=now))
+
+
+def _is_live(spec: Mapping[str, object], now: datetime) -> bool:
+    renewed = spec.get("renewTime")
+    if not spec.get("holderIdentity") or not isinstance(renewed, str):
+        return False
+    try:
+        at = datetime.fromisoformat(renewed)
+    except ValueError:
+        return False
+    seconds = spec.get("leaseDurationSeconds")
+    duration = timedelta(seconds=seconds if isinstance(seconds, int) else _LEASE_SECONDS)
+    return at.tzinfo is not None and now < at + duration
