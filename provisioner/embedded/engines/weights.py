@@ -14,7 +14,7 @@ from pathlib import Path
 
 from provisioner.domain.errors import InvariantError, RejectedError
 
-FILE = "gemma-3-270m-q4_k_m.gguf"
+FILE = "gemma-3-270m-q4-k-m.gguf"
 SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 TERMS = "Gemma is provided under and subject to the Gemma Terms of Use found at ai.google.dev/gemma/terms"
 CHAT_TEMPLATE = (
