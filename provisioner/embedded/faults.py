@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -47,15 +48,20 @@ class Fault(BaseModel):
     back: bool = False
 
 
+PACE: Mapping[Stage, float] = {"tenant_cluster": 0.3, "capacity": 0.3, "argo_sync": 0.1}
+"""Seconds that a stage takes when nothing is wrong: long enough to be seen, short enough for a laptop."""
+
+_AGAIN_SECONDS = 0.5
 _FILE = TypeAdapter(dict[Stage, Fault])
 _NONE = Fault()
 
 
 class Faults:
-    """The faults of all stages. What `put` was told wins over the file."""
+    """The faults of all stages. What `put` was told wins over the file; `pace` is the ordinary duration of stages."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, pace: Mapping[Stage, float] = PACE) -> None:
         self._path = path
+        self._pace = pace
         self._put: dict[Stage, Fault] = {}
         self._read: Mapping[Stage, Fault] = {}
         self._stamp: tuple[int, int] | None = None
@@ -71,6 +77,17 @@ class Faults:
         """What is wrong with a stage now; a `Fault` without any content when nothing is."""
         self._refresh()
         return self._put.get(stage) or self._read.get(stage) or _NONE
+
+    def gate(self, stage: Stage, *, since: datetime, now: datetime) -> Failure | float | None:
+        """Whether a stage that began at `since` may end: None it may, a number of seconds to wait before asking again,
+        or the failure to report."""
+        fault = self.at(stage)
+        left = self._pace.get(stage, 0.0) + fault.delay_seconds - (now - since).total_seconds()
+        if left > 0:
+            return min(left, _AGAIN_SECONDS)  # the fault may be taken away meanwhile
+        if fault.fail is not None:
+            return fault.fail
+        return _AGAIN_SECONDS if fault.hang or fault.back else None
 
     def _refresh(self) -> None:
         if self._path is None:

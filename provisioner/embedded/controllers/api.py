@@ -44,6 +44,15 @@ def open_session(*, token: str | None = None) -> aiohttp.ClientSession:
     )
 
 
+def is_merged(current: Any, patch: Any) -> bool:
+    """Whether a JSON merge patch would change nothing."""
+    if not isinstance(patch, dict) or not isinstance(current, dict):
+        return bool(current == patch)
+    return all(
+        key not in current if value is None else is_merged(current.get(key), value) for key, value in patch.items()
+    )
+
+
 class Api:
     """One cluster's API at `url`, which may have a path (a tenant cluster behind the Platform's proxy).
 
@@ -132,7 +141,7 @@ class Api:
 
     async def write_status(self, kind: Kind, current: Json, status: Json) -> Json:
         """Merge `status` into the status of `current` as it was read, unless it says all of that already."""
-        if _says(current.get("status") or {}, status):
+        if is_merged(current.get("status") or {}, status):
             return current
         metadata = current["metadata"]
         return await self.patch(
@@ -198,13 +207,6 @@ def _path(kind: Kind, namespace: str | None, name: str | None = None) -> str:
 def _namespace(manifest: Json) -> str | None:
     namespace: str | None = manifest["metadata"].get("namespace")
     return namespace
-
-
-def _says(current: Any, wanted: Any) -> bool:
-    """Whether merging `wanted` into `current` would change nothing."""
-    if not isinstance(wanted, dict) or not isinstance(current, dict):
-        return bool(current == wanted)
-    return all(key not in current if value is None else _says(current.get(key), value) for key, value in wanted.items())
 
 
 def _raise(code: int, content: bytes, what: str) -> NoReturn:

@@ -24,11 +24,11 @@ from dataclasses import dataclass, field
 
 from provisioner.domain.errors import ConflictError, TenantryError
 from provisioner.embedded.controllers.api import Api, Json
+from provisioner.embedded.controllers.kinds import INSTANCE, project_of
 from provisioner.platform.interface import Kind
 
 _LOG = logging.getLogger(__name__)
 
-_VIRTUAL_CLUSTER_INSTANCE = Kind("management.loft.sh", "v1", "VirtualClusterInstance", "virtualclusterinstances")
 _PARALLEL = 8
 _BACKOFF_SECONDS = (0.05, 10.0)
 _RELIST_SECONDS = 0.5
@@ -119,8 +119,8 @@ async def run_tenants(controllers: Sequence[Controller], control_plane: Cluster)
 
     async def reconcile(_: Cluster, key: Key) -> float | None:
         namespace = key.namespace or ""
-        found = await control_plane.api.get(_VIRTUAL_CLUSTER_INSTANCE, key.name, namespace=namespace)
-        tenant = control_plane.tenant(namespace.partition("-")[2], key.name)
+        found = await control_plane.api.get(INSTANCE, key.name, namespace=namespace)
+        tenant = control_plane.tenant(project_of(namespace), key.name)
         uid = found["metadata"]["uid"] if found else None
         if key in running and running[key][0] != uid:
             task = running.pop(key)[1]
@@ -133,7 +133,7 @@ async def run_tenants(controllers: Sequence[Controller], control_plane: Cluster)
             running[key] = found["metadata"]["uid"], group.create_task(run_cluster(controllers, tenant))
         return None
 
-    follower = Controller("tenant clusters", (Watch(_VIRTUAL_CLUSTER_INSTANCE),), reconcile)
+    follower = Controller("tenant clusters", (Watch(INSTANCE),), reconcile)
     async with asyncio.TaskGroup() as group:
         group.create_task(run_cluster((follower,), control_plane))
 

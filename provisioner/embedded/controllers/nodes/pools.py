@@ -1,0 +1,106 @@
+"""Pools of a tenant cluster -> the node claims there should be. Pure.
+
+A static pool keeps `quantity` claims with fixed names. A dynamic one keeps a claim for each pod that no node has room
+for, within its limits, and gives back what has been empty for a while. Names are derived, so doing it twice is
+doing it once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.nodes.selection import quantity
+from provisioner.embedded.controllers.platform.config import Pool, Requirement
+
+POOL_LABEL = "karpenter.sh/nodepool"
+EMPTY_SINCE = "embedded.tenantry.io/empty-since"
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+def static_claims(instance: str, provider: str, pool: Pool) -> list[Json]:
+    """The claims of a static pool, first ordinal first."""
+    return [_claim(f"{instance}-{pool.name}-{n}", instance, provider, pool, {}) for n in range(pool.quantity or 0)]
+
+
+def dynamic_claims(
+    instance: str, provider: str, pool: Pool, *, pods: Sequence[Json], present: Sequence[Json]
+) -> list[Json]:
+    """The claims that pods without a node ask for, as far as the pool's limits allow beside those `present`."""
+    wanted: list[Json] = []
+    names = {claim["metadata"]["name"] for claim in present}
+    for pod in pods:
+        if not is_unschedulable(pod):
+            continue
+        digest = hashlib.sha256(pod["metadata"]["uid"].encode()).hexdigest()[:6]
+        claim = _claim(f"{instance}-{pool.name}-{digest}", instance, provider, pool, requests_of(pod))
+        if claim["metadata"]["name"] not in names and _within(pool.limits, [*present, *wanted, claim]):
+            wanted.append(claim)
+    return wanted
+
+
+def is_unschedulable(pod: Json) -> bool:
+    """Whether a pod waits for a node."""
+    status = pod.get("status") or {}
+    return not pod["spec"].get("nodeName") and any(
+        entry["type"] == "PodScheduled" and entry.get("reason") == "Unschedulable"
+        for entry in status.get("conditions") or ()
+    )
+
+
+def requests_of(pod: Json) -> dict[str, str]:
+    """What a pod's containers request together."""
+    total: dict[str, Decimal] = {}
+    for container in pod["spec"].get("containers") or ():
+        resources = container.get("resources") or {}
+        for name, amount in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
+            total[name] = total.get(name, Decimal(0)) + quantity(amount)
+    return {name: format(amount.normalize(), "f") for name, amount in total.items()}
+
+
+def is_due(claim: Json, pool: Pool, now: datetime) -> bool:
+    """Whether a claim's node has been empty for the pool's `consolidateAfter`."""
+    since = (claim["metadata"].get("annotations") or {}).get(EMPTY_SINCE)
+    if not since or pool.disruption.consolidate_after == "Never":
+        return False
+    found = _DURATION.fullmatch(pool.disruption.consolidate_after)
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 30)
+    return now - datetime.fromisoformat(since) >= timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _within(limits: Mapping[str, str], claims: Sequence[Json]) -> bool:
+    for resource, limit in limits.items():
+        if resource == "nodes":
+            used = Decimal(len(claims))
+        else:
+            desired = (claim["spec"].get("desiredCapacity") or {} for claim in claims)
+            used = sum((quantity(capacity.get(resource, 0)) for capacity in desired), Decimal(0))
+        if used > quantity(limit):
+            return False
+    return True
+
+
+def _claim(name: str, instance: str, provider: str, pool: Pool, desired: Mapping[str, str]) -> Json:
+    spec: Json = {
+        "providerRef": provider,
+        "vClusterRef": instance,
+        "controlPlane": False,
+        "requirements": list(_requirements(pool.node_type_selector)),
+        "taints": list(pool.taints),
+        "desiredCapacity": dict(desired),
+    }
+    if pool.profile:
+        spec["profileRef"] = pool.profile
+    return {"metadata": {"name": name, "labels": {**pool.node_labels, POOL_LABEL: pool.name}}, "spec": spec}
+
+
+def _requirements(selector: Iterable[Requirement]) -> Iterable[Json]:
+    for requirement in selector:
+        item: Json = {"key": requirement.name, "operator": requirement.operator or "In"}
+        if requirement.wanted:
+            item["values"] = list(requirement.wanted)
+        yield item

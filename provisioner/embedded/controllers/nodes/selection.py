@@ -1,0 +1,113 @@
+"""Which node type a claim gets: those that match its requirements and are allowed, have room and fit, cheapest first.
+
+Pure. Quantities are Kubernetes' ("500m", "16Gi"); costs follow the Platform's defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+
+from provisioner.embedded.controllers.api import Json
+
+_SUFFIXES = {
+    "m": Decimal("0.001"), "": Decimal(1), "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9),
+    "T": Decimal(10**12), "P": Decimal(10**15), "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40), "Pi": Decimal(2**50),
+}  # fmt: skip
+_ORDINARY = ("cpu", "memory", "ephemeral-storage", "pods")
+_COST_PER_CPU, _COST_PER_GIGABYTE, _COST_PER_OTHER = 10, 2, 10_000
+
+
+def quantity(text: str | int | float) -> Decimal:
+    """A Kubernetes quantity as a number. ValueError when it is none."""
+    value = str(text)
+    digits = value.rstrip("kKMGTPmi")
+    try:
+        return Decimal(digits) * _SUFFIXES[value[len(digits) :]]
+    except (InvalidOperation, KeyError):
+        raise ValueError(f"no quantity: {value}") from None
+
+
+def properties_of(node_type: Json) -> dict[str, str]:
+    """What a selector can ask for: the type's own properties and those that the Platform adds."""
+    name = node_type["metadata"]["name"]
+    added = {
+        "vcluster.com/node-type": name,
+        "node.kubernetes.io/instance-type": name.partition(".")[2] or name,
+        "topology.kubernetes.io/zone": "global",
+        "karpenter.sh/capacity-type": "on-demand",
+        "kubernetes.io/os": "linux",
+    }
+    return added | (node_type["spec"].get("properties") or {})
+
+
+def matches(requirements: Iterable[Json], properties: Mapping[str, str]) -> bool:
+    """Whether all requirements (`{key, operator, values}`) hold. An operator left out means In."""
+    return all(_holds(requirement, properties.get(requirement["key"])) for requirement in requirements)
+
+
+def _holds(requirement: Json, value: str | None) -> bool:
+    wanted: Sequence[str] = requirement.get("values") or ()
+    match requirement.get("operator") or "In":
+        case "In":
+            return value in wanted
+        case "NotIn":
+            return value not in wanted
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case operator:
+            try:
+                have, bound = int(value or ""), int(wanted[0])
+            except (ValueError, IndexError):
+                return False
+            return have > bound if operator == "Gt" else have < bound
+
+
+def cost_of(node_type: Json) -> Decimal:
+    """The stated cost, else 10 a CPU, 2 a GB of memory and 10,000 a unit of anything else."""
+    spec = node_type["spec"]
+    if spec.get("cost"):
+        return Decimal(spec["cost"])
+    total = Decimal(0)
+    for name, amount in (spec.get("resources") or {}).items():
+        if name == "cpu":
+            total += quantity(amount) * _COST_PER_CPU
+        elif name == "memory":
+            total += quantity(amount) / 10**9 * _COST_PER_GIGABYTE
+        elif name not in _ORDINARY:
+            total += quantity(amount) * _COST_PER_OTHER
+    return total
+
+
+def choose_node_type(claim: Json, offered: Sequence[Json], claimed: Mapping[str, int]) -> str | None:
+    """The name of the cheapest type of the claim's provider that matches, has room left and fits the desired capacity.
+
+    `offered` are the types that the project may claim, `claimed` the claims that hold each. A type with GPUs (or any
+    other extended resource) is considered only when the claim asks for that resource or names what it wants by a
+    requirement.
+    """
+    spec = claim["spec"]
+    desired: Mapping[str, str] = spec.get("desiredCapacity") or {}
+    requirements: Sequence[Json] = spec.get("requirements") or ()
+    candidates = []
+    for node_type in offered:
+        name, resources = node_type["metadata"]["name"], node_type["spec"].get("resources") or {}
+        extended = {resource for resource in resources if resource not in _ORDINARY}
+        if (
+            node_type["spec"]["providerRef"] == spec["providerRef"]
+            and matches(requirements, properties_of(node_type))
+            and (requirements or extended <= desired.keys())
+            and all(quantity(resources.get(resource, 0)) >= quantity(amount) for resource, amount in desired.items())
+            and claimed.get(name, 0) < capacity_total(node_type)
+        ):
+            candidates.append((cost_of(node_type), name))
+    return min(candidates)[1] if candidates else None
+
+
+def capacity_total(node_type: Json) -> int:
+    """How many nodes of a type there can be, as its status says."""
+    total: int = ((node_type.get("status") or {}).get("capacity") or {}).get("total", 0)
+    return total
