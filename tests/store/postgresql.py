@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psycopg
 
-_MISSING = "PostgreSQL is not installed: apt-get install postgresql"
+_MISSING = "needs postgresql: apt-get install postgresql"
 
 
 def missing_postgresql() -> str | None:
@@ -35,7 +35,16 @@ def running_postgresql() -> Iterator[str]:
     if user is not None:
         shutil.chown(folder, user)
     data = folder / "data"
-    initdb = [programs / "initdb", "--pgdata", data, "--auth=trust", "--username=postgres", "--no-sync", "-E", "UTF8"]
+    initdb = [
+        str(programs / "initdb"),
+        "--pgdata",
+        str(data),
+        "--auth=trust",
+        "--username=postgres",
+        "--no-sync",
+        "-E",
+        "UTF8",
+    ]
     try:
         subprocess.run(initdb, check=True, capture_output=True, user=user, cwd=folder)
         with _server(programs / "postgres", data, user) as port:
@@ -57,7 +66,7 @@ def _server(program: Path, data: Path, user: str | None) -> Iterator[int]:
     settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
     options = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
     with (data.parent / "log").open("wb") as log:
-        command = [program, "-D", data, *options]
+        command = [str(program), "-D", str(data), *options]
         process = subprocess.Popen(command, stdout=log, stderr=log, user=user, cwd=data.parent)
     try:
         _wait_until_it_answers(process, port, data.parent / "log")

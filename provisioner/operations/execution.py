@@ -1,0 +1,168 @@
+"""One turn of a worker at one claimed operation: run its steps in order, record what they answer, let the lease go.
+
+`Worker` calls `execute` with what it claimed. Whatever a step does, the operation ends its turn in exactly one of:
+released with its next state, or left to its lease when the lease or the database is lost. Nothing is kept in memory
+between turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from random import Random
+from typing import Generic
+
+from provisioner.domain.clock import Clock
+from provisioner.domain.errors import ConflictError, RetryableError, TenantryError
+from provisioner.domain.lease import Fence
+from provisioner.domain.operation import Operation, OperationState, StepRecord
+from provisioner.operations.backoff import delay_seconds
+from provisioner.operations.lease_keeper import LeaseKeeper
+from provisioner.operations.step import Attempt, Done, Step, Wait, WorldT
+from provisioner.operations.turn import (
+    MAX_ATTEMPTS,
+    turn_after_error,
+    turn_after_losses,
+    turn_after_stop,
+    turn_after_success,
+    turn_after_wait,
+)
+from provisioner.operations.verb import VerbDefinition
+from provisioner.store.interface import OperationStore, Turn
+
+logger = logging.getLogger(__name__)
+
+STEP_SECONDS = 120.0
+"""The longest one run of a step may take: it does one outside thing, and waiting is not done inside it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Execution(Generic[WorldT]):
+    """A claimed operation and all that its turn needs. `operation` follows what was recorded."""
+
+    operation: Operation
+    fence: Fence
+    definition: VerbDefinition[WorldT]
+    keeper: LeaseKeeper
+    store: OperationStore
+    clock: Clock
+    random: Random
+
+    async def execute(self) -> Turn | None:
+        """Take the turn and say how it ended; None when the operation was left to its lease."""
+        turn = None
+        async with self.keeper.beating():
+            try:
+                turn = await self._advance()
+                if turn.state is OperationState.FAILED:
+                    turn = await self._tell_failure(turn)
+                return await self._release(turn)
+            except asyncio.CancelledError:
+                await self._release(turn or turn_after_stop(self.operation, self.clock.now()))
+                raise
+
+    async def _advance(self) -> Turn:
+        """Run the steps that are not done until one waits or fails."""
+        for step in self.definition.steps:
+            if self.operation.step(step.name).is_done:
+                continue
+            if self.operation.attempts > MAX_ATTEMPTS:
+                return turn_after_losses(self.operation, step.name, self.clock.now())
+            try:
+                await self._begin(step.name)
+                outcome = await _run_bounded(step, self._attempt())
+                if isinstance(outcome, Wait):
+                    seconds = self.definition.deadline_seconds
+                    return turn_after_wait(self.operation, outcome, now=self.clock.now(), deadline_seconds=seconds)
+                await self._finish(step.name, outcome)
+            except Exception as error:
+                return await self._after_error(step.name, error)
+        return turn_after_success(self.clock.now())
+
+    async def _begin(self, name: str) -> None:
+        record = self.operation.step(name)
+        if record.started_at is None:
+            await self._record(replace(record, attempts=self.operation.attempts, started_at=self.clock.now()))
+
+    async def _finish(self, name: str, done: Done) -> None:
+        record = replace(
+            self.operation.step(name),
+            attempts=self.operation.attempts,
+            finished_at=self.clock.now(),
+            result=done.result,
+            reason="",
+            message="",
+        )
+        await self._record(record)
+        self.operation = replace(self.operation, attempts=1)
+
+    async def _after_error(self, name: str, error: Exception) -> Turn:
+        now = self.clock.now()
+        turn = turn_after_error(self.operation, name, error, now=now, chance=self.random.random())
+        if turn.reason == "Invariant":
+            _log_bug(f"step {name} of operation {self.operation.id}", error)
+        record = replace(
+            self.operation.step(name), attempts=self.operation.attempts, reason=turn.reason, message=turn.message
+        )
+        try:
+            await self._record(record)
+        except (ConflictError, RetryableError) as lost:
+            # The release that follows meets the same database and decides.
+            logger.info("attempt not recorded: %s", lost, extra={"action": "attempt_not_recorded"})
+        return turn
+
+    async def _record(self, record: StepRecord) -> None:
+        await self.store.record_step(self.operation.id, self.fence, record)
+        self.operation = _with_record(self.operation, record)
+
+    async def _tell_failure(self, turn: Turn) -> Turn:
+        """Call the verb's hook. When it cannot write now, the operation stays open and comes here again."""
+        try:
+            await self.definition.on_failed(self._attempt(), turn.reason, turn.message)
+        except (ConflictError, RetryableError) as error:
+            logger.warning("failure not told: %s", error, extra={"action": "failure_not_told"})
+            seconds = delay_seconds(self.operation.attempts, chance=self.random.random())
+            again = self.clock.now() + timedelta(seconds=seconds)
+            attempts = self.operation.attempts
+            return replace(turn, state=OperationState.WAITING, next_attempt_at=again, attempts=attempts)
+        except Exception as error:
+            _log_bug(f"failure hook of operation {self.operation.id}", error)
+        return turn
+
+    async def _release(self, turn: Turn) -> Turn | None:
+        try:
+            await self.store.release(self.operation.id, self.fence, turn, self.clock.now())
+        except TenantryError as error:
+            logger.warning("operation left to its lease: %s", error, extra={"action": "operation_left"})
+            return None
+        logger.info("operation %s: %s %s", self.operation.id, turn.state, turn.reason, extra={"action": "released"})
+        return turn
+
+    def _attempt(self) -> Attempt[WorldT]:
+        return Attempt(operation=self.operation, fence=self.fence, guard=self.keeper, world=self.definition.world)
+
+
+async def _run_bounded(step: Step[WorldT], attempt: Attempt[WorldT]) -> Done | Wait:
+    try:
+        async with asyncio.timeout(STEP_SECONDS) as limit:
+            return await step.run(attempt)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise RetryableError(
+            f"running step `{step.name}`: no answer within seconds: {STEP_SECONDS:g}", reason="StepTimedOut"
+        ) from None
+
+
+def _with_record(operation: Operation, record: StepRecord) -> Operation:
+    steps = {step.name: step for step in operation.steps} | {record.name: record}
+    return replace(operation, steps=tuple(steps.values()))
+
+
+def _log_bug(where: str, error: Exception) -> None:
+    """Log type and place. The text of a foreign error is left out, since it may hold a secret."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("%s: %s\n%s", where, type(error).__name__, frames, extra={"action": "bug"})

@@ -1,0 +1,103 @@
+"""The worker: claims due operations and gives each its turn, several at a time.
+
+A process runs one beside its API, or alone; wiring builds it. It wakes when told of a new operation, when a waiting one
+is due, and at every poll for what other processes left. It holds no state: any worker can go on where another stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from random import Random
+
+from provisioner.domain.clock import Clock
+from provisioner.domain.errors import InvariantError, RetryableError
+from provisioner.domain.operation import Operation, OperationState
+from provisioner.operations.execution import Execution
+from provisioner.operations.lease_keeper import LeaseKeeper, Pause
+from provisioner.operations.verb import Verbs
+from provisioner.store.interface import OperationStore
+
+logger = logging.getLogger(__name__)
+
+CONCURRENCY = 8
+POLL_SECONDS = 1.0
+
+
+class Worker:
+    """Runs operations of the verbs it was given. `holder` names it in leases and must be unique among workers."""
+
+    def __init__(
+        self,
+        store: OperationStore,
+        verbs: Verbs,
+        *,
+        clock: Clock,
+        holder: str,
+        random: Random,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._verbs = verbs
+        self._clock = clock
+        self._holder = holder
+        self._random = random
+        self._pause = pause
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look for due operations now: one was submitted."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Work until cancelled; then let go of every operation, so that another worker goes on at once."""
+        slots = asyncio.Semaphore(CONCURRENCY)
+        async with asyncio.TaskGroup() as turns:
+            while True:
+                await slots.acquire()
+                operation = await self._claim()
+                if operation is None:
+                    slots.release()
+                    await self._idle()
+                    continue
+                turn = turns.create_task(self._execute(operation))
+                turn.add_done_callback(lambda _: slots.release())
+
+    async def work_once(self) -> bool:
+        """Give one due operation its turn; False when none is due."""
+        operation = await self._claim()
+        if operation is not None:
+            await self._execute(operation)
+        return operation is not None
+
+    async def _claim(self) -> Operation | None:
+        try:
+            return await self._store.claim(self._holder, self._clock.now(), verbs=tuple(self._verbs))
+        except RetryableError as error:
+            logger.warning("nothing claimed: %s", error, extra={"action": "claim_missed"})
+            return None
+
+    async def _execute(self, operation: Operation) -> None:
+        if operation.lease is None:
+            raise InvariantError(f"running an operation: it was claimed without a lease: {operation.id}")
+        fence = operation.lease.fence
+        execution = Execution(
+            operation=operation,
+            fence=fence,
+            definition=self._verbs[operation.verb],
+            keeper=LeaseKeeper(self._store, operation.id, fence, clock=self._clock, pause=self._pause),
+            store=self._store,
+            clock=self._clock,
+            random=self._random,
+        )
+        turn = await execution.execute()
+        if turn is not None and turn.state is OperationState.WAITING:
+            seconds = (turn.next_attempt_at - self._clock.now()).total_seconds()
+            asyncio.get_running_loop().call_later(max(seconds, 0.0), self.wake)
+
+    async def _idle(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._woken.wait()
+        self._woken.clear()
