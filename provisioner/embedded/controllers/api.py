@@ -127,9 +127,10 @@ class Api:
             content_type="application/apply-patch+yaml",
         )
 
-    async def update(self, kind: Kind, manifest: Json) -> Json:
-        """Replace the object; ConflictError when its resource version is stale."""
-        return await self._send("PUT", _path(kind, _namespace(manifest), manifest["metadata"]["name"]), body=manifest)
+    async def update(self, kind: Kind, manifest: Json, *, subresource: str | None = None) -> Json:
+        """Replace the object or its `subresource`; ConflictError when its resource version is stale."""
+        path = _path(kind, _namespace(manifest), manifest["metadata"]["name"]) + (f"/{subresource}" if subresource else "")
+        return await self._send("PUT", path, body=manifest)
 
     async def patch(
         self, kind: Kind, name: str, patch: Json, *, namespace: str | None = None, subresource: str | None = None
@@ -149,10 +150,18 @@ class Api:
         )
 
     async def delete(
-        self, kind: Kind, name: str, *, namespace: str | None = None, propagation: str = "Background"
+        self,
+        kind: Kind,
+        name: str,
+        *,
+        namespace: str | None = None,
+        propagation: str = "Background",
+        grace_seconds: int | None = None,
     ) -> bool:
-        """Ask for deletion. False when the object is gone already."""
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        """Ask for deletion. False when the object is gone already. A pod's kubelet confirms its end with 0 seconds."""
+        body: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
         try:
             await self._send("DELETE", _path(kind, namespace, name), body=body)
         except NotFoundError:
