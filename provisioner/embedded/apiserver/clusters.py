@@ -1,8 +1,8 @@
 """The clusters of one server: which exist, what they serve, and how a change is committed to one.
 
-The control plane cluster always exists. A tenant cluster exists while its VirtualClusterInstance is ready in the control
-plane cluster; its data goes in the very transaction that removes that object. `collection` and `routes` work on a
-`Cluster`; nothing here knows HTTP.
+The control plane cluster always exists. A tenant cluster exists while its VirtualClusterInstance is ready in the
+control plane cluster; its data goes in the very transaction that removes that object. `collection` and `routes` work on
+a `Cluster`; nothing here knows HTTP.
 """
 
 from __future__ import annotations

@@ -238,5 +238,4 @@ class Collection:
             ("ResourceVersion", deletion.resource_version, metadata["resourceVersion"]),
         ):
             if wanted is not None and wanted != found:
-                fact = f"Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {found}"
-                raise status.precondition(self._kind.target, metadata["name"], fact)
+                raise status.precondition(self._kind.target, metadata["name"], name, wanted, found)

@@ -1,4 +1,4 @@
-"""The few values that a real server fills in and that clients wait for or merge by; everything else stays as it was sent.
+"""The few values that a real server fills in and that clients wait for or merge by; the rest stays as it was sent.
 
 The public definitions carry no defaults, so the ones here are written down. Rule of admission to this file: some client
 behaves wrongly without it. Called by `collection`. Pure.

@@ -7,13 +7,13 @@ does unless told otherwise. Read by every room that has to know what a path mean
 
 from __future__ import annotations
 
-import functools
 import importlib
 import json
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -103,12 +103,14 @@ class Builtins:
 
 
 class Registry:
-    """The kinds of one cluster. `custom` wins over `builtins`, so a cluster may bring its own CRD for a shipped kind."""
+    """The kinds of one cluster. `custom` wins over `builtins`: a cluster may bring its own CRD for a shipped kind."""
 
     def __init__(self, builtins: Builtins, custom: Iterable[Kind] = ()) -> None:
         own = tuple(custom)
         replaced = {kind.storage_key for kind in own}
         self.kinds = (*(kind for kind in builtins.kinds if kind.storage_key not in replaced), *own)
+        self.documents: dict[str, bytes] = {}
+        """OpenAPI documents made from these kinds, kept by `openapi`."""
         self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in self.kinds}
 
     def limited_to(self, group: str) -> Registry:
@@ -134,7 +136,7 @@ class Registry:
         return sorted(found, key=lambda kind: kind.plural)
 
 
-@functools.cache
+@cache
 def load_builtins() -> Builtins:
     """Reads the public definitions and the shipped CRDs (about 0.3 s); the same value on every call."""
     definitions = json.loads(_definitions_path().read_text())["$defs"]
@@ -198,7 +200,7 @@ def _builtin_kinds(definitions: Mapping[str, Json], shapes: Definitions) -> Iter
             custom=False,
             has_status="status" in entry.actions,
             shape=shapes.shape(name),
-            checker=Checker(lambda name=name: schema.builtin_schema(name, definitions), target=target, custom=False),
+            checker=Checker(partial(schema.builtin_schema, name, definitions), target=target, custom=False),
             schema=definitions[name],
             definition=name,
             scale=ScalePaths() if "scale" in entry.actions else None,

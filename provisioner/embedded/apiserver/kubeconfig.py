@@ -1,12 +1,11 @@
 """A kubeconfig for the clusters of one server, so that kubectl and every other client can be pointed at them.
 
-`tenantry embedded` writes it when it starts and whenever a tenant cluster comes or goes. There are no credentials in it:
-on loopback none are needed.
+`tenantry embedded` writes it when it starts and whenever a tenant cluster comes or goes. There are no credentials in
+it: on loopback none are needed.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def write_kubeconfig(path: Path, url: str, tenants: Iterable[tuple[str, str]]) -
     fresh = path.with_name(f".{path.name}.new")
     fresh.touch(mode=0o600)
     fresh.write_text(yaml.safe_dump(config, sort_keys=False))
-    os.replace(fresh, path)
+    fresh.replace(path)
 
 
 def tenant_url(url: str, project: str, name: str) -> str:

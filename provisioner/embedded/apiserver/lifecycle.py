@@ -87,10 +87,7 @@ def succeed(old: Json, new: Json, kind: Kind, subresource: str) -> Json:
     name = old["metadata"]["name"]
     metadata = new.get("metadata", {})
     if metadata.get("uid") not in (None, "", old["metadata"]["uid"]):
-        fact = (
-            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {old['metadata']['uid']}"
-        )
-        raise status.precondition(kind.target, name, fact)
+        raise status.precondition(kind.target, name, "UID", metadata["uid"], old["metadata"]["uid"])
     if metadata.get("resourceVersion") not in (None, "", "0", old["metadata"]["resourceVersion"]):
         raise status.stale(kind.target, name)
     if subresource == "status":

@@ -1,7 +1,7 @@
-"""Names that the public definitions leave out: short names of built-in kinds, the category `all`, and what a name may be.
+"""Names that the public definitions leave out: short names of built-in kinds, the category `all`, what a name may be.
 
-`kinds` puts the first two into discovery, so that kubectl understands `po` and `get all`; `lifecycle` asks whether a name
-is well formed. Pure.
+`kinds` puts the first two into discovery, so that kubectl understands `po` and `get all`; `lifecycle` asks whether a
+name is well formed. Pure.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _PATH_RULE = "may not be '.' or '..' and may not contain '/' or '%'"
 
 
 def name_fault(group: str, plural: str, name: str) -> str | None:
-    """What is wrong with an object's name, in words, or None. Access rules allow any path segment, namespaces a label."""
+    """What is wrong with an object's name, or None. Access rules may have any path segment, namespaces only a label."""
     if group == "rbac.authorization.k8s.io":
         return _PATH_RULE if name in (".", "..") or "/" in name or "%" in name else None
     if not group and plural in ("namespaces", "services"):

@@ -1,7 +1,7 @@
 """Whether an object fits its kind: drops and reports fields the kind does not know, then checks the values.
 
-`conform` walks a `Shape`; `Checker` has the values checked by compiled JSON schemas (jsonschema-rs), those of the public
-definitions for built-in kinds and the openAPIV3Schema for custom ones. Called for every object that is to be stored.
+`conform` walks a `Shape`; `Checker` has the values checked by compiled JSON schemas (jsonschema-rs), those of the
+public definitions for built-in kinds and the openAPIV3Schema for custom ones. Called for every object to be stored.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Checker:
         self._validator: jsonschema_rs.Validator | None = None
 
     def check(self, document: Json, name: str) -> None:
-        """Raises 422 with every cause; for a built-in kind a value of the wrong type is a 400, as decoding fails there."""
+        """Raises 422 with every cause; in a built-in kind a value of the wrong type is a 400: it cannot be decoded."""
         if self._validator is None:
             self._validator = jsonschema_rs.validator_for(self._schema())
         if self._validator.is_valid(document):

@@ -1,8 +1,8 @@
 """The shape of a kind: what may stand at each place of an object, and how two values of that place are merged.
 
 Built from OpenAPI data, either the public definitions of the built-in kinds or the schema in a
-CustomResourceDefinition; `x-kubernetes-*` extensions say how lists and maps merge. Everything that has to walk an object
-with knowledge of its type (pruning, apply, strategic patches) walks a `Shape`. Pure.
+CustomResourceDefinition; `x-kubernetes-*` extensions say how lists and maps merge. Everything that has to walk an
+object with knowledge of its type (pruning, apply, strategic patches) walks a `Shape`. Pure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MISSING: Final = _Missing.MISSING
 
 @dataclass(slots=True, eq=False)
 class Shape:
-    """One place. `fields` belong to a struct, `element` to a map or list; `open` structs keep fields they do not know."""
+    """One place. `fields` belong to a struct, `element` to a map or list; `open` structs keep unknown fields."""
 
     form: Form
     fields: dict[str, Shape] = field(default_factory=dict)

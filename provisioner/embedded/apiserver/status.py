@@ -114,8 +114,9 @@ def stale(target: Target, name: str) -> StatusError:
     return StatusError(409, "Conflict", message, details=_about(target, name))
 
 
-def precondition(target: Target, name: str, fact: str) -> StatusError:
-    """409 on delete or update: a precondition (uid, resourceVersion) does not hold."""
+def precondition(target: Target, name: str, field: str, wanted: str, found: str) -> StatusError:
+    """409 on delete or update: a precondition (`field` is UID or ResourceVersion) does not hold."""
+    fact = f"Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
     message = f'Operation cannot be fulfilled on {target.resource} "{name}": {fact}'
     return StatusError(409, "Conflict", message, details=_about(target, name))
 

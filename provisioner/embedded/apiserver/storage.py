@@ -1,7 +1,7 @@
 """Objects and their history in one SQLite file: many clusters, each with a revision that only grows.
 
-Every change is a row of history, so that watches resume after a restart and a paged list sees one moment; the history of
-each cluster is bounded. Calls are synchronous on purpose: they run on the event loop in tens of microseconds, and
+Every change is a row of history, so that watches resume after a restart and a paged list sees one moment; the history
+of each cluster is bounded. Calls are synchronous on purpose: they run on the event loop in tens of microseconds, and
 nothing can come between a read and the write that depends on it. Knows bytes and keys, nothing of Kubernetes.
 """
 

@@ -1,8 +1,8 @@
 """Server-side apply and the book-keeping of who owns which field.
 
-`apply` merges what a manager wants into the live object, takes away what it wanted before and no longer does, and refuses
-to change what others own. `record_update` notes the owner of what any other write changed. Called by `collection` for
-every write; the rules are those of the Kubernetes documentation on server-side apply. Pure.
+`apply` merges what a manager wants into the live object, takes away what it wanted before and no longer does, and
+refuses to change what others own. `record_update` notes the owner of what any other write changed. Called by
+`collection` for every write; the rules are those of the Kubernetes documentation on server-side apply. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sets of fields: which fields an object has, which differ between two, and how a set is written as `fieldsV1`.
 
-A field is a path of encoded steps (`f:name`, `k:{"name":"x"}`, `v:1`), the very strings of the wire format, so a set is a
-plain set of tuples. Parents that exist only because of their children are no members, as in the real format. Pure.
+A field is a path of encoded steps (`f:name`, `k:{"name":"x"}`, `v:1`), the very strings of the wire format, so a set
+is a plain set of tuples. Parents that exist only because of their children are no members. Pure.
 """
 
 from __future__ import annotations

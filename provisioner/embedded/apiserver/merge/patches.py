@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-import jsonpatch  # type: ignore[import-untyped]
-import jsonpointer  # type: ignore[import-untyped]
+import jsonpatch
+import jsonpointer
 
 from provisioner.embedded.apiserver import status
 from provisioner.embedded.apiserver.shape import ANY, Json, Shape

@@ -1,7 +1,7 @@
 """From a path to the verb that answers it, and from an error to its answer.
 
-One entry for all requests: finds the cluster by its prefix, then discovery, a kind's verbs or a subresource. Guards stand
-here too: foreign Host and Origin headers are refused, since a browser on the same machine can reach loopback.
+One entry for all requests: finds the cluster by its prefix, then discovery, a kind's verbs or a subresource. Guards
+stand here too: foreign Host and Origin headers are refused, since a browser on the same machine can reach loopback.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from provisioner.embedded.apiserver.routes.request import Parameters, ResourcePa
 from provisioner.embedded.apiserver.status import StatusError
 
 _log = logging.getLogger(__name__)
+_PATHS: Final = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
 _HEALTH: Final = frozenset({"healthz", "livez", "readyz"})
 _LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 Verb = Callable[[Call], Awaitable[web.StreamResponse]]

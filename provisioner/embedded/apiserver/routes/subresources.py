@@ -1,4 +1,4 @@
-"""What hangs below an object: status, scale, a namespace's finalize, a pod's log and eviction, a service account's token.
+"""What hangs below an object: status, scale, a namespace's finalize, a pod's log and eviction.
 
 Called by `dispatch` only; each writes through `Collection` like any other client would.
 """
@@ -13,6 +13,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from provisioner.embedded.apiserver import status
+from provisioner.embedded.apiserver.collection import Deletion
 from provisioner.embedded.apiserver.kinds import Kind, ScalePaths
 from provisioner.embedded.apiserver.merge import patches
 from provisioner.embedded.apiserver.routes import objects
@@ -82,7 +83,7 @@ async def read_log(call: Call) -> web.StreamResponse:
 async def evict(call: Call) -> web.Response:
     """An eviction is a deletion here: disruption budgets are a controller's matter."""
     await read_json(call.request)
-    call.collection.delete(call.name, objects.Deletion())
+    call.collection.delete(call.name, Deletion())
     return answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, code=201)
 
 

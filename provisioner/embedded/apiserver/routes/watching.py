@@ -1,7 +1,7 @@
 """Watches: the changes of a collection as a stream of lines, from now, from a revision or from the beginning.
 
-A stream starts with history read in the same turn of the event loop in which it subscribes, so nothing is missed or seen
-twice. A revision that is no longer kept is answered with a 410 event, after which clients list again.
+A stream starts with history read in the same turn of the event loop in which it subscribes, so nothing is missed or
+seen twice. A revision that is no longer kept is answered with a 410 event, after which clients list again.
 """
 
 from __future__ import annotations
