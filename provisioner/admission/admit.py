@@ -130,6 +130,7 @@ def _placement(request: EndpointRequest, decision: Decision, *, site: Site, endp
             "namespace": TENANT_NAMESPACE,
             "nodeType": decision.choice.name,
             "nodes": str(decision.choice.nodes),
+            "provider": decision.choice.name.partition(".")[0],
             "tenant": request.tenant,
         },
     )

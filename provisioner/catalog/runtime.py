@@ -21,11 +21,14 @@ class ParameterType(StrEnum):
 
 
 class Parameter(Entry):
-    """A serving parameter that a master sets and a request may override, and the engine's flag it becomes."""
+    """A serving parameter that a master sets and a request may override, and the engine's flag it becomes.
+
+    Without a flag it is a bound for planning and for the gateway; the engine is not told.
+    """
 
     description: str
     type: ParameterType
-    flag: Annotated[str, Field(pattern=r"^--[a-z0-9-]+$")]
+    flag: Annotated[str | None, Field(pattern=r"^--[a-z0-9-]+$")] = None
     minimum: float | None = None
     maximum: float | None = None
     options: tuple[str, ...] | None = None

@@ -1,0 +1,167 @@
+"""Compiles templates once per shape into text that only waits for its slots, and fills it.
+
+A template is rendered by Jinja with stand-ins, read as YAML, written in canonical form and cut at the marks of the
+slots. Filling is text formatting: nothing is parsed or dumped. Called by the pack; it knows no template by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from provisioner.domain.errors import InvariantError, RejectedError
+from provisioner.rendering.canonical import canonical_json, canonical_yaml
+from provisioner.rendering.environment import render_with_slots
+from provisioner.rendering.reading import read_objects
+from provisioner.rendering.slots import BARE_MARK, MARK, Slot, SlotType, escaped, mark
+
+SlotValue = str | int | Sequence[str]
+_ANY_MARK = re.compile(f"{MARK.pattern}|{BARE_MARK.pattern}")
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The slots of a group of templates: single ones by type, lists of text slots by their length."""
+
+    single: Mapping[str, SlotType]
+    lists: Mapping[str, int]
+
+    def numbered(self) -> list[tuple[str, SlotType]]:
+        """Every slot with its number as place, lists after single ones."""
+        return [
+            *self.single.items(),
+            *((name, SlotType.TEXT) for name, length in self.lists.items() for _ in range(length)),
+        ]
+
+    def stand_ins(self) -> dict[str, Slot | tuple[Slot, ...]]:
+        """What a template sees under each name."""
+        found: dict[str, Slot | tuple[Slot, ...]] = {}
+        index = 0
+        for name in self.single:
+            found[name] = Slot(name, mark(index))
+            index += 1
+        for name, length in self.lists.items():
+            found[name] = tuple(Slot(name, mark(index + item)) for item in range(length))
+            index += length
+        return found
+
+    def filling(self, values: Mapping[str, SlotValue]) -> list[str]:
+        """The escaped texts of all slots in order. Raises InvariantError when they are not the values of these slots."""
+        if values.keys() != self.single.keys() | self.lists.keys():
+            wrong = sorted(values.keys() ^ (self.single.keys() | self.lists.keys()))
+            raise InvariantError(f"filling slots: missing or unknown: `{', '.join(wrong)}`", reason="SlotsMismatch")
+        texts = [_text(name, values[name], kind) for name, kind in self.single.items()]
+        for name, length in self.lists.items():
+            items = values[name]
+            if isinstance(items, str | int) or len(items) != length:
+                raise InvariantError(f"filling slot `{name}`: not a list of {length}", reason="SlotsMismatch")
+            texts += map(escaped, items)
+        return texts
+
+
+def _text(name: str, value: SlotValue, kind: SlotType) -> str:
+    if kind is SlotType.TEXT and isinstance(value, str):
+        return escaped(value)
+    if kind is SlotType.NUMBER and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise InvariantError(f"filling slot `{name}`: not a {kind.value}", reason="SlotsMismatch")
+
+
+class Text:
+    """Compiled text: constant but for its slots."""
+
+    __slots__ = ("_fill",)
+
+    def __init__(self, text: str) -> None:
+        order = [int(found[1] or found[2]) for found in _ANY_MARK.finditer(text)]
+        pattern = _ANY_MARK.sub("%s", text.replace("%", "%%"))
+        self._fill = _filler(pattern, order)
+
+    def fill(self, filling: Sequence[str]) -> str:
+        """The text with its slots filled from `Slots.filling`."""
+        return self._fill(filling)
+
+
+def _filler(pattern: str, order: list[int]) -> Callable[[Sequence[str]], str]:
+    if not order:
+        text = pattern % ()
+        return lambda _: text
+    pick = itemgetter(*order)
+    return lambda filling: pattern % pick(filling)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One compiled object: its file name, canonical YAML and JSON."""
+
+    kind: str
+    file: Text
+    yaml: Text
+    json: Text
+
+    def object(self, filling: Sequence[str]) -> dict[str, Any]:
+        """The filled object as JSON values."""
+        found: dict[str, Any] = json.loads(self.json.fill(filling))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A group of templates compiled for one shape."""
+
+    slots: Slots
+    documents: tuple[Document, ...]
+
+    def objects(self, values: Mapping[str, SlotValue]) -> list[dict[str, Any]]:
+        """All objects, filled."""
+        filling = self.slots.filling(values)
+        return [document.object(filling) for document in self.documents]
+
+    def files(self, values: Mapping[str, SlotValue]) -> dict[str, bytes]:
+        """All objects, filled, as canonical YAML by file name."""
+        filling = self.slots.filling(values)
+        return {document.file.fill(filling): document.yaml.fill(filling).encode() for document in self.documents}
+
+
+def compile_templates(
+    root: Path, names: Sequence[str], *, constants: Mapping[str, Any], slots: Slots, shared: frozenset[str] = frozenset()
+) -> Compiled:
+    """Compile templates (paths under `root`) for one shape.
+
+    Every constant and slot must be read by one of them; names in `shared` are exempt, since a sister group reads them.
+    Raises RejectedError naming file and line.
+    """
+    numbered = slots.numbered()
+    documents: list[Document] = []
+    used: frozenset[str] = frozenset()
+    for name in names:
+        rendered = render_with_slots(root, name, constants=constants, slots=slots.stand_ins())
+        used |= rendered.names
+        documents += [_document(name, value) for value in read_objects(rendered, numbered)]
+    unused = sorted((constants.keys() | slots.single.keys() | slots.lists.keys()) - used - shared)
+    if unused:
+        raise RejectedError(
+            f"compiling templates: no template reads the parameter: `{unused[0]}`",
+            reason="ParameterUnused",
+            hint=f"use it in one of {', '.join(names)}, or do not pass it",
+        )
+    return Compiled(slots, tuple(documents))
+
+
+def _document(template: str, value: Any) -> Document:
+    try:
+        metadata = value["metadata"]
+        parts = (metadata.get("namespace"), value["kind"].lower(), metadata["name"])
+        file = ".".join(part for part in parts if part) + ".yaml"
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RejectedError(
+            f"compiling template `{template}`: a document is no Kubernetes object",
+            reason="NotAnObject",
+            hint="give it apiVersion, kind and metadata.name",
+        ) from error
+    return Document(value["kind"], Text(file), Text(canonical_yaml(value)), Text(canonical_json(value)))

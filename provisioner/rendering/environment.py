@@ -1,0 +1,214 @@
+"""The Jinja environment in which templates are compiled, and the rendering of one template with stand-ins for slots.
+
+Differs from plain Jinja in four things: undefined names are errors, slots refuse to be looked at (`slots.py`), filters
+and tests do too, and every output line remembers the template line it came from. Called by the compiler; it never
+fills a slot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import BaseLoader, Environment, StrictUndefined, Template, TemplateError, TemplateNotFound, nodes
+from jinja2.compiler import CodeGenerator, Frame
+from jinja2.exceptions import TemplateSyntaxError
+from jinja2.meta import find_undeclared_variables
+
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.finding import Finding
+from provisioner.rendering.slots import LINE_CLOSE, LINE_OPEN, RESERVED, Slot, SlotMisuseError, joined
+from provisioner.rendering.taint import check_slot_uses
+
+FILTERS_FOR_SLOTS = frozenset({"indent"})
+"""The only filters that take text with a slot in it: they look at line breaks, and a filled slot has none."""
+
+_LINE = re.compile(f"{LINE_OPEN}([0-9]+):([0-9]+){LINE_CLOSE}")
+_HINT = "compute it in Python, or make it a shape parameter"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A place in the template pack."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """Rendered text with marks where slots are, the place of each of its lines, and the names its templates read."""
+
+    text: str
+    places: tuple[Source, ...]
+    names: frozenset[str]
+
+    def place(self, line: int) -> Source:
+        """Where output line `line` (from 0) came from."""
+        return self.places[min(line, len(self.places) - 1)]
+
+
+def refused(place: Source, message: str, *, reason: str, hint: str | None = None) -> RejectedError:
+    """The error for a fault in a template."""
+    finding = Finding(reason=reason, message=message, hint=hint, file=place.file, line=place.line)
+    return RejectedError(
+        f"compiling template `{place.file}:{place.line}`: {message}", reason=reason, hint=hint, findings=(finding,)
+    )
+
+
+def render_with_slots(
+    root: Path, name: str, *, constants: Mapping[str, Any], slots: Mapping[str, Slot | tuple[Slot, ...]]
+) -> Rendered:
+    """Render template `name` (a path under `root`) with constants and stand-ins.
+
+    A slot may be a tuple of stand-ins: a list whose length is part of the shape. Raises RejectedError naming file and
+    line for bad syntax, an undefined name, or a slot used for anything but printing.
+    """
+    loader = _Loader(root)
+    environment = _Environment(loader, tuple(slots))
+    try:
+        text = str(environment.get_template(name).render({**constants, **slots}))
+    except TemplateNotFound as error:
+        raise RejectedError(f"reading template: no such file: `{error}`", reason="TemplateMissing") from error
+    except TemplateSyntaxError as error:
+        place = Source(error.name or name, error.lineno)
+        raise refused(place, error.message or "bad syntax", reason="TemplateSyntax") from error
+    except SlotMisuseError as error:
+        raise refused(_place_of(error, root, name), str(error), reason="SlotMisused", hint=_HINT) from error
+    except TemplateError as error:
+        raise refused(_place_of(error, root, name), str(error), reason="TemplateFailed") from error
+    trees = loader.trees
+    check_slot_uses(trees, slots, FILTERS_FOR_SLOTS, refuse=_refuse_use)
+    used = frozenset[str]().union(*(find_undeclared_variables(tree) for tree in trees.values()))
+    return _with_places(text, tuple(trees), used)
+
+
+def _refuse_use(file: str, line: int, message: str) -> RejectedError:
+    return refused(Source(file, line), message, reason="SlotMisused", hint=_HINT)
+
+
+def hole(name: str) -> str:
+    """What the Platform fills in later: printed text, nothing that Jinja would look at."""
+    return f"{{{{ .Values.{name} }}}}"
+
+
+def plain_environment(root: Path) -> Environment:
+    """Jinja as everybody knows it, over the same templates: what compiled output is compared with."""
+    environment = Environment(
+        loader=_PlainLoader(root), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.globals = {"hole": hole}
+    return environment
+
+
+class _Environment(Environment):
+    def __init__(self, loader: BaseLoader, slot_names: tuple[str, ...]) -> None:
+        super().__init__(
+            loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        )
+        self.slot_names = slot_names
+        self.globals = {"hole": hole}
+        self.filters = {name: _guarded(name, function, "filtered") for name, function in self.filters.items()}
+        self.tests = {name: _guarded(name, function, "tested") for name, function in self.tests.items()}
+
+    def concat(self, pieces: Iterable[Any]) -> str | Slot:  # type: ignore[override]
+        return joined(pieces, self.slot_names)
+
+
+class _Code(CodeGenerator):
+    """Joins with the environment's `concat`, so that `~` keeps text with a slot a stand-in."""
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        self.write("concat((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+
+_Environment.code_generator_class = _Code
+
+
+def _guarded(name: str, function: Callable[..., Any], use: str) -> Callable[..., Any]:
+    def guarded(*arguments: Any, **named: Any) -> Any:
+        if not any(isinstance(value, Slot) for value in (*arguments, *named.values())):
+            return function(*arguments, **named)
+        held = next(value for value in (*arguments, *named.values()) if isinstance(value, Slot))
+        if use == "filtered" and name in FILTERS_FOR_SLOTS and arguments[0] is held:
+            return Slot(held.slot_name, str(function(str(held), *arguments[1:], **named)))
+        raise SlotMisuseError(f"slot `{held.slot_name}` has no value yet, so it cannot be {use} with `{name}`")
+
+    for attribute in ("jinja_pass_arg",):
+        if hasattr(function, attribute):
+            setattr(guarded, attribute, getattr(function, attribute))
+    return guarded
+
+
+class _PlainLoader(BaseLoader):
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        path = self.root / template
+        if ".." in Path(template).parts or not path.is_file():
+            raise TemplateNotFound(template)
+        source = path.read_text(encoding="utf-8")
+        if RESERVED.search(source):
+            raise TemplateSyntaxError("a private-use character stands in the template", 1, template)
+        return source, str(path), lambda: True
+
+
+class _Loader(_PlainLoader):
+    """Keeps the syntax tree of every template it loads and lets each output line carry its own line number."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.trees: dict[str, nodes.Template] = {}
+
+    def load(self, environment: Environment, name: str, globals: Any = None) -> Template:  # noqa: A002
+        source, filename, uptodate = self.get_source(environment, name)
+        tree = environment.parse(source, name, filename)
+        index = len(self.trees)
+        self.trees[name] = tree
+        for data in tree.find_all(nodes.TemplateData):
+            data.data = _numbered(data.data, index, data.lineno)
+        code = environment.compile(tree, name, filename)
+        return environment.template_class.from_code(environment, code, globals or {}, uptodate)
+
+
+def _numbered(data: str, template: int, line: int) -> str:
+    first, *rest = data.split("\n")
+    return first + "".join(
+        f"{LINE_OPEN}{template}:{line + offset}{LINE_CLOSE}\n{text}" for offset, text in enumerate(rest)
+    )
+
+
+def _with_places(text: str, templates: tuple[str, ...], names: frozenset[str]) -> Rendered:
+    places: list[Source] = []
+    lines = text.split("\n")
+    pending = 0
+    for line in lines:
+        pending += 1
+        marks = _LINE.findall(line)
+        if marks:
+            template, number = marks[-1]
+            places += [Source(templates[int(template)], int(number))] * pending
+            pending = 0
+    places += [places[-1] if places else Source(templates[0], 1)] * pending
+    return Rendered("\n".join(_LINE.sub("", line) for line in lines), tuple(places), names)
+
+
+def _place_of(error: BaseException, root: Path, name: str) -> Source:
+    place = Source(name, 1)
+    traceback = error.__traceback__
+    while traceback is not None:
+        file = Path(traceback.tb_frame.f_code.co_filename)
+        if file.is_relative_to(root):
+            relative = file.relative_to(root).as_posix()
+            if relative.endswith(".j2"):
+                place = Source(relative, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return place
