@@ -9,10 +9,11 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from provisioner.domain.finding import Finding, unknown_name_hint
@@ -52,8 +53,16 @@ def validate_fields(
         # Through JSON, where strict mode takes a list for a tuple and a string for an enumeration.
         return model.model_validate_json(text)
     except ValidationError as error:
-        details = error.errors(include_url=False)
+        details = list(_causes(error.errors(include_url=False)))
         return tuple(_finding(model, detail, *(place(_path(detail)) if place else (None, None))) for detail in details)
+
+
+def _causes(details: list[ErrorDetails]) -> Iterator[ErrorDetails]:
+    """The complaints without those about the length of a list that is only short because an item was refused."""
+    for detail in details:
+        inner = any(other["loc"][: len(detail["loc"])] == detail["loc"] for other in details if other is not detail)
+        if not (detail["type"] == "too_short" and inner):
+            yield detail
 
 
 def _path(detail: ErrorDetails) -> FieldPath:
@@ -67,58 +76,47 @@ def _finding(model: type[BaseModel], detail: ErrorDetails, file: str | None, lin
 
 def _words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str, str | None]:
     path, kind, found = _path(detail), detail["type"], detail["input"]
+    _, description = _at(model, path)
     if kind == "missing":
-        return "MissingField", "reading field: it is required and missing", _description(model, path)
+        return "MissingField", "reading field: it is required and missing", description
     if kind == "extra_forbidden":
-        around = _model_at(model, path[:-1])
-        return (
-            "UnknownField",
-            f"reading field: unknown name {shown(str(path[-1]))}",
-            unknown_name_hint(str(path[-1]), _names(around) if around else ()),
-        )
+        around, _ = _at(model, path[:-1])
+        name = str(path[-1])
+        return "UnknownField", f"reading field: unknown name {shown(name)}", unknown_name_hint(name, _names(around))
     if kind in ("enum", "literal_error"):
         allowed = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
         return "InvalidValue", f"reading value: unknown {shown(found)}", unknown_name_hint(str(found), allowed)
+    if kind == "string_pattern_mismatch":
+        hint = description or f"it must match: {detail.get('ctx', {}).get('pattern')}"
+        return "InvalidValue", f"reading value: not of the right form, found {shown(found)}", hint
     said = re.sub(r"^[A-Z][a-z]+ should ", "must ", detail["msg"])
     is_type = kind.endswith("_type")
     value = shown(json.dumps(found, default=str)) if is_type else shown(found)
-    reason = "WrongType" if is_type else "InvalidValue"
-    return reason, f"reading value: {said}, found {value}", _description(model, path)
+    return "WrongType" if is_type else "InvalidValue", f"reading value: {said}, found {value}", description
 
 
-def _description(model: type[BaseModel], path: FieldPath) -> str | None:
-    around = _model_at(model, path[:-1]) if path else None
-    if around is None:
-        return None
-    for name, info in around.model_fields.items():
-        if path[-1] in (name, info.alias):
-            return info.description
-    return None
+def _names(annotation: Any) -> list[str]:
+    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        return []
+    return [info.alias or name for name, info in annotation.model_fields.items()]
 
 
-def _names(model: type[BaseModel]) -> list[str]:
-    return [info.alias or name for name, info in model.model_fields.items()]
-
-
-def _model_at(annotation: Any, path: FieldPath) -> type[BaseModel] | None:
-    """The model that stands at `path` below a type, through lists, mappings and optionals."""
-    here = _unwrapped(annotation)
-    if not path:
-        return here if isinstance(here, type) and issubclass(here, BaseModel) else None
-    if isinstance(here, type) and issubclass(here, BaseModel):
-        fields = {info.alias or name: info.annotation for name, info in here.model_fields.items()}
-        return _model_at(fields[str(path[0])], path[1:]) if path[0] in fields else None
-    arguments = typing.get_args(here)
-    if not arguments:
-        return None
-    is_mapping = typing.get_origin(here) in (dict, Mapping)
-    return _model_at(arguments[1] if is_mapping else arguments[0], path[1:])
-
-
-def _unwrapped(annotation: Any) -> Any:
+def _at(annotation: Any, path: FieldPath, description: str | None = None) -> tuple[Any, str | None]:
+    """The type that stands at `path` below a type, through lists, mappings and optionals, and what is said about it."""
     if typing.get_origin(annotation) is typing.Annotated:
-        return _unwrapped(typing.get_args(annotation)[0])
+        inner, *notes = typing.get_args(annotation)
+        said = next(
+            (note.description for note in notes if isinstance(note, FieldInfo) and note.description), description
+        )
+        return _at(inner, path, said)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        inner = [part for part in typing.get_args(annotation) if part is not type(None)]
-        return _unwrapped(inner[0])
-    return annotation
+        inner = next(part for part in typing.get_args(annotation) if part is not type(None))
+        return _at(inner, path, description)
+    if not path:
+        return annotation, description
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        fields = {info.alias or name: info for name, info in annotation.model_fields.items()}
+        info = fields.get(str(path[0]))
+        return _at(info.annotation, path[1:], info.description) if info else (None, None)
+    arguments = typing.get_args(annotation)
+    return _at(arguments[1 if typing.get_origin(annotation) is dict else 0], path[1:]) if arguments else (None, None)

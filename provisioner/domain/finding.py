@@ -46,7 +46,7 @@ def nearest_name(word: str, names: Iterable[str]) -> str | None:
 
 def unknown_name_hint(word: str, names: Iterable[str]) -> str:
     """The hint for a name nobody knows: the nearest one if there is one, and what is allowed."""
-    known = sorted(names)
+    known = sorted(set(names))
     allowed = f"allowed: {', '.join(known)}" if known else "nothing is allowed here"
     near = nearest_name(word, known)
     return f"did you mean `{near}`? {allowed}" if near else allowed

@@ -1,0 +1,54 @@
+"""Every model that ships: its runtime exists and knows its parameters, and it fits somewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from provisioner.admission.memory import reckon_memory, usable_bytes
+from provisioner.catalog.loader import load_catalog
+from provisioner.catalog.pack import models_root
+from provisioner.catalog.site import NodeTypeOffer
+from provisioner.domain.errors import RejectedError
+
+MODELS = sorted(path.stem.replace("--", "/") for path in models_root().glob("*.yaml"))
+PRODUCTION = {
+    "Qwen3-VL-235B-A22B-Thinking-FP8",
+    "MiniMax-M2.5",
+    "Qwen2-VL-2B-Instruct",
+    "nvidia/parakeet-tdt-0.6b-v3",
+}
+GPU_80_GB = NodeTypeOffer(name="h100", gpus=8, gpu_memory_bytes=80 * 10**9, cpu="128", memory="1Ti", properties={})
+
+
+def test_the_default_production_catalog_has_its_four_masters() -> None:
+    """Ledger: CAT-05."""
+    catalog = load_catalog()
+    assert {name for name, model in catalog.models.items() if "prod" in model.profiles} == PRODUCTION
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model_fits_its_gpus_at_the_context_and_concurrency_of_its_master(name: str) -> None:
+    catalog = load_catalog()
+    model = catalog.models[name]
+    runtime = catalog.runtimes[model.master.runtime]
+    assert runtime.context_parameter in model.master.serving, "an engine's default context is not a decision"
+    need = reckon_memory(model, runtime, model.master.serving)
+    assert need.total_bytes <= usable_bytes(GPU_80_GB, model.master.hardware.gpus), need.reckoning
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bytes_of_weights_agree_with_parameters(name: str) -> None:
+    shape = load_catalog().models[name].architecture
+    assert 0.5 <= shape.weights_bytes / shape.parameters <= 4.2, "between 4 bits and float32 a parameter"
+    assert shape.attention_heads % (shape.kv_heads or 1) == 0
+
+
+def test_llama_cpp_is_never_for_production() -> None:
+    assert "prod" not in load_catalog().runtimes["llama-cpp"].profiles
+
+
+def test_the_catalog_that_ships_loads() -> None:
+    try:
+        load_catalog()
+    except RejectedError as error:
+        pytest.fail("\n".join(str(finding) for finding in error.findings))
