@@ -129,8 +129,8 @@ class Api:
 
     async def update(self, kind: Kind, manifest: Json, *, subresource: str | None = None) -> Json:
         """Replace the object or its `subresource`; ConflictError when its resource version is stale."""
-        path = _path(kind, _namespace(manifest), manifest["metadata"]["name"]) + (f"/{subresource}" if subresource else "")
-        return await self._send("PUT", path, body=manifest)
+        path = _path(kind, _namespace(manifest), manifest["metadata"]["name"])
+        return await self._send("PUT", f"{path}/{subresource}" if subresource else path, body=manifest)
 
     async def patch(
         self, kind: Kind, name: str, patch: Json, *, namespace: str | None = None, subresource: str | None = None
