@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from provisioner.domain.snapshot import Backend
 from provisioner.probe.interface import ProbeResult
 from provisioner.probe.request import SmallRequest, is_answer, served_models, small_request
 
-_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+_TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
 _DEADLINE_SECONDS = 60.0
 _ANSWER_LIMIT_BYTES = 2**20
 _TEXT_LIMIT = 200
@@ -57,9 +57,9 @@ class HttpProbe:
         ours = ssl.create_default_context(cafile=str(server_ca))
         ours.load_cert_chain(str(client_cert), str(client_key))
         stranger = ssl.create_default_context(cafile=str(server_ca))
-        self._ours = httpx.AsyncClient(verify=ours, timeout=_TIMEOUT, trust_env=False)
-        self._stranger = httpx.AsyncClient(verify=stranger, timeout=_TIMEOUT, trust_env=False)
-        self._public = httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False)
+        self._ours = httpx2.AsyncClient(verify=ours, timeout=_TIMEOUT, trust_env=False)
+        self._stranger = httpx2.AsyncClient(verify=stranger, timeout=_TIMEOUT, trust_env=False)
+        self._public = httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=False)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -101,14 +101,14 @@ class HttpProbe:
         return answer.status, answer.told if answer.status != 200 else ""
 
     async def _ask_backend(
-        self, client: httpx.AsyncClient, backend: Backend, path: str, wanted: SmallRequest | None = None
+        self, client: httpx2.AsyncClient, backend: Backend, path: str, wanted: SmallRequest | None = None
     ) -> _Answer:
         scheme = "https" if backend.tls else "http"
         return await _ask(client, f"{scheme}://{backend.address}{path}", wanted, host=backend.host)
 
 
 async def _ask(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
     url: str,
     wanted: SmallRequest | None,
     *,
@@ -128,12 +128,12 @@ async def _ask(
     try:
         async with asyncio.timeout(_DEADLINE_SECONDS):
             return await _send(client, request)
-    except (httpx.HTTPError, TimeoutError) as error:
+    except (httpx2.HTTPError, TimeoutError) as error:
         trouble = f"{type(error).__name__}: {error}"
         return _Answer(0, trouble=trouble, is_refusal=_is_refusal(error))
 
 
-async def _send(client: httpx.AsyncClient, request: httpx.Request) -> _Answer:
+async def _send(client: httpx2.AsyncClient, request: httpx2.Request) -> _Answer:
     response = await client.send(request, stream=True)
     try:
         body = bytearray()
@@ -149,7 +149,7 @@ async def _send(client: httpx.AsyncClient, request: httpx.Request) -> _Answer:
 def _is_refusal(error: BaseException) -> bool:
     """Whether the other side took the connection and then dropped it: in the handshake, or, as TLS 1.3 allows, after
     our first bytes. Silence is no refusal, and a certificate of theirs that we do not trust is ours, not theirs."""
-    if isinstance(error, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError):
+    if isinstance(error, httpx2.ReadError | httpx2.WriteError | httpx2.RemoteProtocolError):
         return True
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):

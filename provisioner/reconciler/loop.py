@@ -41,16 +41,11 @@ class Reconciler:
         """Publish now rather than at the next turn."""
         self._news.set()
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Observe and publish until `stop` is set."""
-        async with asyncio.TaskGroup() as tasks:
-            loops = [
-                tasks.create_task(self._repeat(self.observe, _OBSERVE_SECONDS, asyncio.Event())),
-                tasks.create_task(self._repeat(self.publish, _PUBLISH_SECONDS, self._news)),
-            ]
-            await stop.wait()
-            for loop in loops:
-                loop.cancel()
+    async def run(self) -> None:
+        """Observe and publish until cancelled."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(_repeat(self.observe, _OBSERVE_SECONDS, asyncio.Event()))
+            loops.create_task(_repeat(self.publish, _PUBLISH_SECONDS, self._news))
 
     async def observe(self) -> None:
         """Look at every endpoint once; one that cannot be observed keeps its last backends."""
@@ -90,15 +85,16 @@ class Reconciler:
             self._backends.setdefault(EndpointId(route.endpoint), route.backends)
         self._has_memory = True
 
-    async def _repeat(self, turn: Callable[[], Awaitable[object]], seconds: float, news: asyncio.Event) -> None:
-        while True:
-            news.clear()
-            try:
-                await turn()
-            except TenantryError as error:
-                _log.warning("reconciling: %s", error)
-            try:
-                async with asyncio.timeout(seconds):
-                    await news.wait()
-            except TimeoutError:
-                continue
+
+async def _repeat(turn: Callable[[], Awaitable[object]], seconds: float, news: asyncio.Event) -> None:
+    while True:
+        news.clear()
+        try:
+            await turn()
+        except TenantryError as error:
+            _log.warning("reconciling: %s", error, extra={"action": "reconcile_missed"})
+        try:
+            async with asyncio.timeout(seconds):
+                await news.wait()
+        except TimeoutError:
+            continue

@@ -49,7 +49,7 @@ async def observe_backends(
             async with slots, asyncio.timeout(_DEADLINE_SECONDS):
                 return await _observe(clusters, endpoint.plan, now)
         except (TenantryError, TimeoutError) as error:
-            _log.warning("observing endpoint %s: %s", endpoint.id, error)
+            _log.warning("observing endpoint %s: %s", endpoint.id, error, extra={"action": "observe_missed"})
             return None
 
     found = await asyncio.gather(*(look(endpoint) for endpoint in wanted))
