@@ -1,0 +1,68 @@
+"""What a gateway is told when it starts: addresses, bounds, deadlines, certificates and where its snapshots come from.
+
+`settings` fills these from the environment; tests and benchmarks build them directly. Nothing here reads a file or the
+environment. Sizes are bytes and durations seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on everything that comes from outside, and how long each silence may last."""
+
+    body_bytes: int = 16 * 1024 * 1024
+    header_bytes: int = 32 * 1024
+    header_count: int = 100
+    connections: int = 10_000
+    snapshot_bytes: int = 256 * 1024 * 1024
+    header_seconds: float = 15.0
+    """From the first byte of a request to the end of its header block; then 408."""
+    body_seconds: float = 120.0
+    """From the end of the header block to the last byte of the body; then 408."""
+    keep_alive_seconds: float = 75.0
+    """How long a customer's connection may rest between two requests."""
+    connect_seconds: float = 5.0
+    """To reach a replica, TLS handshake included."""
+    upstream_header_seconds: float = 20 * 60.0
+    """From the request's last byte to the replica's header block; then 504."""
+    silence_seconds: float = 300.0
+    """Between two pieces of an answer, whichever side is slow."""
+    upstream_idle_seconds: float = 4.0
+    """How long an unused connection to a replica is kept: shorter than the 5 s after which uvicorn and llama.cpp close
+    theirs, so that a request rarely meets a closing one."""
+    upstream_idle_connections: int = 256
+    """How many unused connections are kept for each replica."""
+    drain_seconds: float = 30.0
+    """How long running requests may take to finish once the gateway is told to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """PEM files for mutual TLS towards replicas: our client certificate and the CA that signed the replicas' names."""
+
+    client_certificate: Path
+    client_key: Path
+    server_ca: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayConfig:
+    """Everything one gateway process needs. A port of 0 takes a free one."""
+
+    listen_host: str
+    listen_port: int
+    snapshot_url: str
+    snapshot_file: Path
+    snapshot_credential: str = field(repr=False)
+    snapshot_max_age_seconds: float | None = None
+    """After this long without word from the control plane the gateway refuses requests; None serves on for ever."""
+    admin_host: str | None = None
+    """Address of the operator paths; None leaves them off."""
+    admin_port: int = 0
+    tls: TlsFiles | None = None
+    """None is for replicas without TLS only; a replica that wants TLS then counts as broken."""
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,281 @@
+"""A customer's connection: one request after the other, each answered in its turn, every silence bounded.
+
+While a request is answered the connection is still read, since that is how a caller's leaving shows; what arrives then
+is kept unparsed, up to a bound. An answer that ends the connection is followed by a short while of listening, because
+closing on unread bytes would make the caller's system throw the answer away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from email.utils import format_datetime
+from enum import Enum, auto
+from http import HTTPStatus
+from typing import cast
+
+from provisioner.gateway.datapath import DataPath
+from provisioner.gateway.exchange import Exchange
+from provisioner.gateway.models import is_models_path, models_answer
+from provisioner.gateway.reader import RequestReader
+from provisioner.gateway.refusal import Refusal, RefusedError, timed_out, too_many_connections
+from provisioner.gateway.request import Request
+
+_UNREAD_BYTES = 64 * 1024
+_LINGER_SECONDS = 2.0
+
+
+class _Phase(Enum):
+    IDLE = auto()
+    HEAD = auto()
+    BODY = auto()
+    ANSWER = auto()
+    LINGER = auto()
+
+
+class CallerConnection(asyncio.Protocol):
+    """The protocol object of one accepted connection."""
+
+    def __init__(self, path: DataPath) -> None:
+        self._path = path
+        self._loop = asyncio.get_running_loop()
+        self._reader = RequestReader(path)
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)  # set before anything else happens
+        self._request: Request | None = None
+        self._exchange: Exchange | None = None
+        self._ending: Refusal | None = None
+        self._unread = b""
+        self._is_serving = False
+        self._is_slow = False
+        self._is_paused = False
+        self._phase = _Phase.IDLE
+        self._deadline = 0.0
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A customer has connected."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._path.connections.add(self)
+        self._enter(_Phase.HEAD, self._path.limits.header_seconds)
+        if len(self._path.connections) > self._path.limits.connections:
+            self._end_with(too_many_connections())
+
+    def data_received(self, data: bytes) -> None:
+        """Reads on, or keeps what belongs to a later request."""
+        if self._phase is _Phase.LINGER:
+            return
+        if self._request is None and not (self._is_slow or self._unread or self._reader.ready):
+            self._feed(data)
+            self._serve_ready()
+            return
+        self._unread += data
+        if len(self._unread) > _UNREAD_BYTES and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def eof_received(self) -> None:
+        """The caller has closed its side: it has left, for an HTTP client that waits keeps its side open."""
+        self._leave()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self._leave()
+        self._path.connections.discard(self)
+        self._reader.release()
+
+    def pause_writing(self) -> None:
+        """The caller reads more slowly than the replica writes."""
+        self._is_slow = True
+        if self._exchange is not None:
+            self._exchange.pause()
+        else:
+            self._deadline = self._loop.time() + self._path.limits.silence_seconds
+
+    def resume_writing(self) -> None:
+        """The caller has caught up."""
+        self._is_slow = False
+        if self._exchange is not None:
+            self._exchange.resume()
+        else:
+            self._serve_ready()
+
+    # What an exchange calls (its `Caller`).
+
+    def write(self, data: bytes) -> None:
+        """Sends the next bytes of the answer."""
+        self._transport.write(data)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Sends `refusal` as the whole answer to the present request."""
+        self._answer(refusal.status, refusal.body(), headers=refusal.headers, keep_alive=not refusal.closes)
+
+    def finish(self, *, keep_alive: bool) -> None:
+        """The answer is complete: the next request, or the end."""
+        self._request = self._exchange = None
+        if keep_alive:
+            self._serve_ready()
+        else:
+            self._linger()
+
+    def abort(self) -> None:
+        """Breaks the connection off."""
+        self._request = self._exchange = None
+        self._transport.abort()
+
+    def is_slow(self) -> bool:
+        """Whether the caller has not taken what was sent."""
+        return self._is_slow
+
+    def wait_until(self, deadline: float) -> None:
+        """Sets the end of the present silence, in the loop's time."""
+        self._deadline = deadline
+
+    # What the gateway calls.
+
+    def expire(self, now: float) -> None:
+        """Ends a silence that has lasted too long; `now` is the loop's time."""
+        if now < self._deadline:
+            return
+        if self._exchange is not None:
+            self._exchange.expire()
+        elif self._phase is _Phase.BODY:
+            self._end_with(timed_out("request body"))
+        elif self._phase is _Phase.HEAD and self._reader.is_in_head:
+            self._end_with(timed_out("header block"))
+        else:
+            self._transport.abort()
+
+    def close_if_idle(self) -> None:
+        """Closes a connection on which nothing is going on."""
+        if self._phase is _Phase.IDLE and not self._is_slow:
+            self._transport.close()
+
+    # Inside.
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._reader.feed(data)
+        except RefusedError as error:
+            self._ending = error.refusal
+
+    def _serve_ready(self) -> None:
+        """Serves what is complete, in order, until there is something to wait for."""
+        if self._is_serving:
+            return
+        self._is_serving = True
+        ready = self._reader.ready
+        while self._request is None and not self._is_slow and self._phase is not _Phase.LINGER:
+            if ready:
+                self._serve(ready.popleft())
+            elif self._ending is not None:
+                self._end_with(self._ending)
+            elif self._unread:
+                data, self._unread = self._unread, b""
+                self._feed(data)
+                self._resume_reading()
+            else:
+                self._wait_for_more()
+                break
+        self._is_serving = False
+
+    def _serve(self, request: Request) -> None:
+        self._request = request
+        self._phase = _Phase.ANSWER
+        access = request.access
+        if isinstance(access, Refusal):
+            self.refuse(access)
+        elif request.method == b"OPTIONS":
+            self._answer(204, b"", headers=(("Allow", "GET, HEAD, POST, OPTIONS"),))
+        elif is_models_path(request.path):
+            try:
+                self._answer(200, models_answer(request.path, access))
+            except RefusedError as error:
+                self.refuse(error.refusal)
+        else:
+            self._exchange = exchange = Exchange(self._path, self, request=request, access=access)
+            exchange.begin()
+
+    def _wait_for_more(self) -> None:
+        """Nothing is complete: a body, a header block or the next request is awaited."""
+        limits = self._path.limits
+        pending = self._reader.pending
+        if pending is None:
+            if self._reader.is_in_head:
+                self._enter(_Phase.HEAD, limits.header_seconds)
+            elif self._phase is not _Phase.HEAD:
+                self._enter(_Phase.IDLE, limits.keep_alive_seconds)
+                if self._path.is_draining:
+                    self._transport.close()
+        elif isinstance(pending.access, Refusal):
+            self._end_with(pending.access)
+        else:
+            self._take_body(pending)
+
+    def _take_body(self, pending: Request) -> None:
+        if self._phase is not _Phase.BODY and pending.head.expects_continue():
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._enter(_Phase.BODY, self._path.limits.body_seconds)
+        try:
+            pending.body.scan()
+        except RefusedError as error:
+            self._end_with(error.refusal)
+
+    def _answer(
+        self, status: int, body: bytes, *, headers: Iterable[tuple[str, str]] = (), keep_alive: bool = True
+    ) -> None:
+        """Sends an answer of our own and finishes the request."""
+        request = self._request
+        keep_alive = keep_alive and request is not None and request.keep_alive and not self._path.is_draining
+        request_id = request.request_id if request else self._path.naming.request_id(None)
+        lines = [
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+            f"date: {format_datetime(self._path.clock.now(), usegmt=True)}",
+            *(f"{name.lower()}: {value}" for name, value in headers),
+            f"x-request-id: {request_id.decode()}",
+        ]
+        if status != 204:
+            lines += ("content-type: application/json", f"content-length: {len(body)}")
+        if not keep_alive:
+            lines.append("connection: close")
+        elif request is not None and request.is_http_1_0:
+            lines.append("connection: keep-alive")
+        self._path.counters.answers[status] += 1
+        is_head = request is not None and request.method == b"HEAD"
+        self._transport.write("\r\n".join((*lines, "", "")).encode() + (b"" if is_head else body))
+        self.finish(keep_alive=keep_alive)
+
+    def _end_with(self, refusal: Refusal) -> None:
+        """Answers with `refusal` and ends the connection."""
+        self._ending = None
+        self._request = self._request or self._reader.pending
+        self._answer(refusal.status, refusal.body(), headers=refusal.headers, keep_alive=False)
+
+    def _linger(self) -> None:
+        """Closes our side and listens on for a moment, until the caller closes too."""
+        limits = self._path.limits
+        self._enter(_Phase.LINGER, limits.silence_seconds if self._is_slow else _LINGER_SECONDS)
+        self._unread = b""
+        if not self._transport.is_closing():
+            self._resume_reading()
+            self._transport.write_eof()
+
+    def _resume_reading(self) -> None:
+        if self._is_paused and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def _leave(self) -> None:
+        if self._request is not None:
+            self._path.counters.caller_left += 1
+        exchange, self._exchange = self._exchange, None
+        self._request = None
+        if exchange is not None:
+            exchange.cancel()
+            self._transport.abort()
+
+    def _enter(self, phase: _Phase, seconds: float) -> None:
+        """Begins a wait of at most `seconds`; one that is going on keeps its deadline."""
+        if self._phase is not phase or self._deadline == 0.0:
+            self._phase = phase
+            self._deadline = self._loop.time() + seconds

@@ -1,0 +1,32 @@
+"""`GET /v1/models` and `GET /v1/models/<alias>`: the endpoints that a key may use, told from the directory alone."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import unquote
+
+from provisioner.domain.snapshot import Route
+from provisioner.gateway.request import MODELS_PATH, Access
+
+
+def models_answer(path: bytes, access: Access) -> bytes:
+    """The JSON answer for `path`. Raises `RefusedError` for an alias that the key may not use."""
+    if path.rstrip(b"/") == MODELS_PATH:
+        models = [_model(route) for route in access.directory.visible(access.key)]
+        return json.dumps({"object": "list", "data": models}).encode()
+    alias = unquote(path[len(MODELS_PATH) + 1 :])
+    return json.dumps(_model(access.directory.route(access.key, alias))).encode()
+
+
+def is_models_path(path: bytes) -> bool:
+    """Whether `path` is answered here."""
+    return path == MODELS_PATH or path.startswith(MODELS_PATH + b"/")
+
+
+def _model(route: Route) -> dict[str, object]:
+    return {
+        "id": route.alias,
+        "object": "model",
+        "created": int(route.created_at.timestamp()),
+        "owned_by": route.tenant,
+    }

@@ -1,0 +1,140 @@
+"""Answers that are the gateway's own: the OpenAI error shape, one constructor per cause.
+
+The status tells the caller what to do, `code` is a stable word for programs, `message` a sentence for people. A message
+never holds a secret, an address of a replica, or more than a few characters of what the caller sent. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+_SHOWN_CHARACTERS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A finished error answer. `closes` marks causes after which the connection's framing cannot be trusted."""
+
+    status: int
+    code: str
+    message: str
+    type: str = "invalid_request_error"
+    param: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    closes: bool = False
+
+    def body(self) -> bytes:
+        """The OpenAI error object as JSON."""
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        return json.dumps({"error": error}).encode()
+
+
+class RefusedError(Exception):
+    """Ends a request with `refusal`."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+def malformed_http(detail: str) -> Refusal:
+    """400 for a request that is not well-formed HTTP; the connection ends, for its framing is unknown."""
+    return Refusal(400, "malformed_request", f"The request is not valid HTTP: {detail}.", closes=True)
+
+
+def malformed_body(detail: str, *, closes: bool = False) -> Refusal:
+    """400 for a body in which the model cannot be found for sure."""
+    return Refusal(400, "invalid_body", f"The request body cannot be read: {detail}.", closes=closes)
+
+
+def missing_model() -> Refusal:
+    """400 for a request that names no model."""
+    return Refusal(400, "missing_model", "The `model` field is required.", param="model")
+
+
+def unauthenticated() -> Refusal:
+    """401 for no key, an unknown key or an expired key: the three look the same from outside."""
+    challenge = (("WWW-Authenticate", 'Bearer realm="inference"'),)
+    message = "No valid API key was given: send it as `Authorization: Bearer <key>` or `X-API-Key: <key>`."
+    return Refusal(401, "invalid_api_key", message, type="authentication_error", headers=challenge)
+
+
+def forbidden(alias: str) -> Refusal:
+    """403 for a key whose list of endpoints leaves this one out."""
+    message = f"This API key may not use the model: {_shown(alias)}."
+    return Refusal(403, "key_not_allowed", message, type="permission_error", param="model")
+
+
+def unknown_model(alias: str) -> Refusal:
+    """404 for an alias that does not exist or belongs to others: the two look the same from outside."""
+    return Refusal(404, "model_not_found", f"The model does not exist: {_shown(alias)}.", param="model")
+
+
+def unknown_path() -> Refusal:
+    """404 for a path outside `/v1/`."""
+    return Refusal(404, "unknown_path", "The path does not exist: requests go to /v1/….")
+
+
+def method_not_allowed(allowed: str) -> Refusal:
+    """405 with the methods that the path takes."""
+    message = f"The path does not take this method; it takes: {allowed}."
+    return Refusal(405, "method_not_allowed", message, headers=(("Allow", allowed),))
+
+
+def timed_out(waited_for: str) -> Refusal:
+    """408 for a caller who is too slow to send."""
+    return Refusal(408, "request_timeout", f"The {waited_for} did not arrive in time.", closes=True)
+
+
+def body_too_large(limit_bytes: int) -> Refusal:
+    """413 for a body over the bound."""
+    message = f"The request body is larger than the limit in bytes: {limit_bytes}."
+    return Refusal(413, "request_too_large", message, closes=True)
+
+
+def expectation_failed() -> Refusal:
+    """417 for an `Expect` other than `100-continue`."""
+    return Refusal(417, "expectation_failed", "The only supported expectation is: 100-continue.", closes=True)
+
+
+def headers_too_large() -> Refusal:
+    """431 for a header block over the bounds."""
+    return Refusal(431, "headers_too_large", "The request's header block is too large.", closes=True)
+
+
+def version_not_supported() -> Refusal:
+    """505 for anything but HTTP/1.0 and HTTP/1.1."""
+    return Refusal(505, "version_not_supported", "The supported versions are HTTP/1.0 and HTTP/1.1.", closes=True)
+
+
+def upstream_broke() -> Refusal:
+    """502 for a replica that could not be reached, or broke before it began to answer."""
+    return Refusal(502, "upstream_failed", "The model server broke off or could not be reached.", type="api_error")
+
+
+def upstream_silent() -> Refusal:
+    """504 for a replica that did not begin to answer in time."""
+    return Refusal(504, "upstream_timeout", "The model server did not answer in time.", type="api_error")
+
+
+def no_replica(alias: str) -> Refusal:
+    """503 for an endpoint without a live replica."""
+    message = f"No replica of the model is ready: {_shown(alias)}."
+    return Refusal(503, "no_replica", message, type="api_error", headers=(("Retry-After", "5"),))
+
+
+def not_ready() -> Refusal:
+    """503 for a gateway that has no snapshot to serve from, or too old a one."""
+    message = "The gateway is not ready."
+    return Refusal(503, "not_ready", message, type="api_error", headers=(("Retry-After", "5"),))
+
+
+def too_many_connections() -> Refusal:
+    """503 for a connection over the bound."""
+    message = "The gateway has no room for another connection."
+    return Refusal(503, "overloaded", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
+
+
+def _shown(alias: str) -> str:
+    return alias if len(alias) <= _SHOWN_CHARACTERS else alias[:_SHOWN_CHARACTERS] + "…"

@@ -1,0 +1,116 @@
+"""One gateway, put together: the customers' listener, the operator's listener, the subscription, the deadline sweep.
+
+`start_gateway` gives a running one, `run_gateway` is the whole life of a process: start, serve until told to stop,
+drain, end. Runs on any asyncio loop; a production process uses uvloop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from random import Random
+
+from provisioner.domain.clock import Clock
+from provisioner.domain.snapshot import Snapshot
+from provisioner.gateway.client_tls import ClientTls
+from provisioner.gateway.config import GatewayConfig, Limits, TlsFiles
+from provisioner.gateway.connection import CallerConnection
+from provisioner.gateway.counters import Counters
+from provisioner.gateway.datapath import DataPath
+from provisioner.gateway.directory import Directory
+from provisioner.gateway.header import Naming
+from provisioner.gateway.operator_pages import OperatorPages
+from provisioner.gateway.subscription import Subscription
+from provisioner.gateway.upstream import Pool
+
+__all__ = ["Gateway", "GatewayConfig", "Limits", "TlsFiles", "run_gateway", "start_gateway"]
+
+_log = logging.getLogger(__name__)
+
+_SWEEP_SECONDS = 0.25
+_BACKLOG = 2048
+
+
+class Gateway:
+    """A running gateway: `port` for customers, `admin_port` for operators (None when that listener is off)."""
+
+    def __init__(self, config: GatewayConfig, *, clock: Clock, random: Random) -> None:
+        counters = Counters()
+        pool = Pool(config.limits, ClientTls(config.tls) if config.tls else None, counters)
+        self._config = config
+        self._path = DataPath(limits=config.limits, clock=clock, naming=Naming(random), counters=counters, pool=pool)
+        self._subscription = Subscription(config, clock=clock, counters=counters, publish=self._publish)
+        self._operator = OperatorPages(self._path, self._subscription)
+        self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.port = 0
+        self.admin_port: int | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has a snapshot to serve from."""
+        return self._path.directory is not None
+
+    async def start(self) -> None:
+        """Opens both listeners and begins to follow the control plane. Raises `OSError` for an address in use."""
+        config, loop = self._config, asyncio.get_running_loop()
+        self._subscription.load_stored()
+        if config.admin_host is not None:
+            self.admin_port = await self._operator.start(config.admin_host, config.admin_port)
+        self._server = await loop.create_server(
+            lambda: CallerConnection(self._path), config.listen_host, config.listen_port, backlog=_BACKLOG
+        )
+        self.port = int(self._server.sockets[0].getsockname()[1])
+        self._tasks = [loop.create_task(self._subscription.run()), loop.create_task(self._sweep())]
+
+    async def close(self) -> None:
+        """Stops accepting, lets running requests finish within the drain time, then ends."""
+        self._path.is_draining = True
+        if self._server is not None:
+            self._server.close()
+        deadline = asyncio.get_running_loop().time() + self._config.limits.drain_seconds
+        while self._path.connections and asyncio.get_running_loop().time() < deadline:
+            for connection in tuple(self._path.connections):
+                connection.close_if_idle()
+            await asyncio.sleep(0.02)
+        for connection in tuple(self._path.connections):
+            connection.abort()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._path.pool.close()
+        await self._operator.close()
+
+    def _publish(self, snapshot: Snapshot) -> None:
+        self._path.directory = Directory(snapshot)
+
+    async def _sweep(self) -> None:
+        """Ends what has been silent for too long. One timer for all is far cheaper than one for each request."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            now = loop.time()
+            for connection in tuple(self._path.connections):
+                connection.expire(now)
+            self._path.pool.expire(now)
+            if self._path.directory is not None and self._subscription.is_too_old():
+                _log.error("refusing requests: the snapshot is too old", extra={"action": "snapshot_expired"})
+                self._path.directory = None
+
+
+async def start_gateway(config: GatewayConfig, *, clock: Clock, random: Random | None = None) -> Gateway:
+    """A running gateway. It answers 503 until it has a snapshot, from the disk or from the control plane.
+
+    Raises `RejectedError` for TLS files that cannot be used and `OSError` for an address in use.
+    """
+    gateway = Gateway(config, clock=clock, random=random or Random())  # noqa: S311 - names of requests, not secrets
+    await gateway.start()
+    return gateway
+
+
+async def run_gateway(config: GatewayConfig, *, clock: Clock, stop: asyncio.Event) -> None:
+    """Serves until `stop` is set, then drains and returns."""
+    gateway = await start_gateway(config, clock=clock)
+    _log.info("serving", extra={"action": "serving", "port": gateway.port, "admin_port": gateway.admin_port})
+    await stop.wait()
+    await gateway.close()

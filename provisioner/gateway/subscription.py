@@ -1,0 +1,140 @@
+"""Keeps the gateway's snapshot fresh: a long poll to the control plane, and a copy on disk for starts without it.
+
+What arrives is decoded whole, then used whole. Any failure (no control plane, a bad answer, a full disk) leaves the
+last good snapshot in use and is counted. The file holds key digests, never keys, and only its owner may read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+from pydantic import TypeAdapter, ValidationError
+
+from provisioner.domain.clock import Clock
+from provisioner.domain.snapshot import Snapshot
+from provisioner.gateway.config import GatewayConfig
+from provisioner.gateway.counters import Counters
+
+_log = logging.getLogger(__name__)
+
+_SNAPSHOT = TypeAdapter(Snapshot)
+_POLL_SECONDS = 25
+_ANSWER_SECONDS = _POLL_SECONDS + 15
+_RETRY_SECONDS = 1.0
+
+
+class Subscription:
+    """Fetches snapshots and hands each new one to `publish`."""
+
+    def __init__(
+        self, config: GatewayConfig, *, clock: Clock, counters: Counters, publish: Callable[[Snapshot], None]
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._counters = counters
+        self._publish = publish
+        self._etag: str | None = None
+        self._confirmed_at: datetime | None = None
+
+    def age(self) -> timedelta | None:
+        """How long ago the control plane last confirmed the snapshot in use; None without one."""
+        return None if self._confirmed_at is None else self._clock.now() - self._confirmed_at
+
+    def is_too_old(self) -> bool:
+        """Whether the snapshot in use is past the age that the configuration allows."""
+        limit, age = self._config.snapshot_max_age_seconds, self.age()
+        return limit is not None and age is not None and age > timedelta(seconds=limit)
+
+    def load_stored(self) -> None:
+        """Starts with the copy on disk, if there is a usable one."""
+        path = self._config.snapshot_file
+        try:
+            snapshot = _SNAPSHOT.validate_json(path.read_bytes())
+            self._confirmed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        except FileNotFoundError:
+            return
+        except (OSError, ValidationError) as error:
+            self._note_failure("StoredCopyUnusable", error)
+            return
+        self._use(snapshot)
+
+    async def run(self) -> None:
+        """Polls until it is cancelled."""
+        headers = {"Authorization": f"Bearer {self._config.snapshot_credential}"}
+        timeout = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=_ANSWER_SECONDS)
+        async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
+            while True:
+                try:
+                    await self._poll(session)
+                except (aiohttp.ClientError, TimeoutError) as error:
+                    self._note_failure("ControlPlaneAway", error)
+                    await asyncio.sleep(_RETRY_SECONDS)
+                except (ValueError, OSError) as error:
+                    self._note_failure("SnapshotUnusable", error)
+                    await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _poll(self, session: aiohttp.ClientSession) -> None:
+        headers = {"If-None-Match": self._etag} if self._etag else {}
+        query = {"wait": str(_POLL_SECONDS)}
+        async with session.get(
+            self._config.snapshot_url, headers=headers, params=query, allow_redirects=False
+        ) as answer:
+            if answer.status == 304:
+                await self._confirm()
+                return
+            if answer.status != 200:
+                raise ValueError(f"the control plane answered with status {answer.status}")
+            content = await self._read(answer)
+            etag = answer.headers.get("ETag")
+        self._use(_SNAPSHOT.validate_json(content))
+        self._etag = etag
+        self._confirmed_at = self._clock.now()
+        await asyncio.to_thread(_store, self._config.snapshot_file, content)
+        if etag is None:
+            await asyncio.sleep(_RETRY_SECONDS)  # without a version there is nothing to wait for a change of
+
+    async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
+        limit = self._config.limits.snapshot_bytes
+        content = bytearray()
+        async for piece in answer.content.iter_any():
+            content += piece
+            if len(content) > limit:
+                raise ValueError(f"the snapshot is larger than the limit in bytes: {limit}")
+        return bytes(content)
+
+    async def _confirm(self) -> None:
+        self._confirmed_at = self._clock.now()
+        moment = self._confirmed_at.timestamp()
+        with contextlib.suppress(FileNotFoundError):
+            await asyncio.to_thread(os.utime, self._config.snapshot_file, (moment, moment))
+
+    def _use(self, snapshot: Snapshot) -> None:
+        self._publish(snapshot)
+        self._counters.snapshots += 1
+        _log.info(
+            "using snapshot %d",
+            snapshot.version,
+            extra={"action": "snapshot_used", "routes": len(snapshot.routes), "keys": len(snapshot.keys)},
+        )
+
+    def _note_failure(self, reason: str, error: Exception) -> None:
+        self._counters.snapshot_failures[reason] += 1
+        shown = type(error).__name__ if isinstance(error, ValidationError) else str(error)
+        _log.warning("keeping the last snapshot: %s", reason, extra={"action": "snapshot_kept", "error": shown})
+
+
+def _store(path: Path, content: bytes) -> None:
+    """Replaces the file in one step; readable by its owner only from its first moment."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

@@ -1,0 +1,272 @@
+"""Connections to replicas: kept open, reused, each with at most one request at a time.
+
+`Pool` dials a replica's address under its own name (mutual TLS where the snapshot says so) and keeps unused connections
+for a short while. `UpstreamConnection` sends one request and hands the answer on in the pieces in which it comes. It
+never sends a request twice and never undoes a content coding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import httptools
+
+from provisioner.domain.snapshot import Backend
+from provisioner.gateway.client_tls import ClientTls
+from provisioner.gateway.config import Limits
+from provisioner.gateway.counters import Counters
+from provisioner.gateway.header import Field, response_lines
+
+_HEADER_BYTES = 64 * 1024
+_WRITTEN_APART_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """A replica's status and the header lines that the caller gets; `length` is its `Content-Length`, if it has one."""
+
+    status: int
+    lines: list[bytes]
+    length: bytes | None
+
+
+class Receiver(Protocol):
+    """Who waits for the answer of a connection."""
+
+    def relay(self, head: ResponseHead | None, body: bytes, *, complete: bool) -> None:
+        """Takes the next piece of the answer; `head` comes with the first one."""
+        ...
+
+    def upstream_failed(self, reason: str) -> None:
+        """The connection broke before the answer was complete; `reason` is a CamelCase word."""
+        ...
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """One connection to a replica."""
+
+    def __init__(self, pool: Pool, backend: Backend) -> None:
+        self.backend = backend
+        self.idle_since = 0.0
+        self._pool = pool
+        self._transport: asyncio.Transport | None = None
+        self._is_paused = False
+        self._receiver: Receiver | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._begin_answer(is_head_request=False)
+
+    def _begin_answer(self, *, is_head_request: bool) -> None:
+        self._is_head_request = is_head_request
+        self._head: ResponseHead | None = None
+        self._head_read = False
+        self._head_bytes = 0
+        self._fields: list[Field] = []
+        self._body: list[bytes] = []
+        self._complete = False
+        self._reusable = True
+
+    def is_open(self) -> bool:
+        """Whether a request may still be written to it."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def send(self, receiver: Receiver, head: bytes, body: bytes, *, is_head_request: bool) -> None:
+        """Sends one whole request on a connection that is open; `receiver` gets the answer."""
+        self._receiver = receiver
+        self._begin_answer(is_head_request=is_head_request)
+        if self._transport is None:
+            return
+        if len(body) > _WRITTEN_APART_BYTES:
+            self._transport.writelines((head, body))
+        else:
+            self._transport.write(head + body)
+
+    def abandon(self) -> None:
+        """Ends the connection at once, which tells the replica that nobody waits any more."""
+        self._receiver = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """Stops reading while the caller cannot keep up."""
+        if self._transport is not None and not self._is_paused and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Reads on."""
+        if self._transport is not None and self._is_paused and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands, TLS handshake included."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Reads on in the answer and hands on what this piece of it holds."""
+        receiver = self._receiver
+        if receiver is None:
+            self.abandon()  # nobody asked: the framing of whatever this is cannot be trusted
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._reusable = False
+            if not self._complete:
+                self._fail("MalformedAnswer")
+                return
+        if not self._head_read:
+            self._head_bytes += len(data)
+            if self._head_bytes > _HEADER_BYTES:
+                self._fail("HeaderTooLarge")
+            return
+        head, self._head = self._head, None
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._body.clear()
+        complete = self._complete
+        if complete:
+            self._settle()
+        receiver.relay(head, body, complete=complete)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The other side is gone: right for an answer that ends with its connection, a failure for any other."""
+        receiver, self._receiver = self._receiver, None
+        self._pool.forget(self)
+        if receiver is None:
+            return
+        if self._head_read and self._ends_with_connection and exc is None:
+            receiver.relay(None, b"", complete=True)
+        else:
+            receiver.upstream_failed("ConnectionLost")
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """A second answer in what was read means that the connection is out of step: it is not used again."""
+        if self._complete:
+            raise ValueError
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Notes a header; trailers are not passed on."""
+        if not self._head_read:
+            self._fields.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Makes the head of the answer, unless it is an interim one (1xx)."""
+        status = self._parser.get_status_code()
+        if status < 200:
+            self._fields = []
+            return
+        lines, withheld = response_lines(self._fields)
+        coding = withheld.get(b"transfer-encoding")
+        if coding is not None and coding.lower() != b"chunked":
+            raise ValueError
+        length = withheld.get(b"content-length")
+        self._head = ResponseHead(status, lines, length)
+        self._head_read = True
+        self._ends_with_connection = length is None and coding is None
+        if self._is_head_request:
+            self._complete = True
+            self._reusable = False  # the parser would wait for a body that never comes
+
+    def on_body(self, body: bytes) -> None:
+        """Collects what this read holds of the body, without chunk framing."""
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        """The answer is whole, unless it was an interim one."""
+        if self._head_read:
+            self._complete = True
+            self._reusable = self._parser.should_keep_alive()
+
+    def _settle(self) -> None:
+        self._receiver = None
+        if self._reusable and self.is_open():
+            self.resume_reading()
+            self._pool.give_back(self)
+        else:
+            self.abandon()
+
+    def _fail(self, reason: str) -> None:
+        receiver = self._receiver
+        self.abandon()
+        if receiver is not None:
+            receiver.upstream_failed(reason)
+
+
+class Pool:
+    """Connections to every replica, opened on demand. Which replica is used is not decided here."""
+
+    def __init__(self, limits: Limits, tls: ClientTls | None, counters: Counters) -> None:
+        self._limits = limits
+        self._tls = tls
+        self._counters = counters
+        self._loop = asyncio.get_running_loop()
+        self._idle: dict[Backend, deque[UpstreamConnection]] = {}
+
+    def take(self, backend: Backend) -> UpstreamConnection | None:
+        """An unused open connection, the one used last; None when there is none."""
+        idle = self._idle.get(backend)
+        oldest = self._loop.time() - self._limits.upstream_idle_seconds
+        while idle:
+            connection = idle.pop()
+            if connection.idle_since > oldest and connection.is_open():
+                return connection
+            connection.abandon()
+        return None
+
+    async def connect(self, backend: Backend) -> UpstreamConnection:
+        """A new connection. Raises `OSError` (`TimeoutError` and TLS errors included) when there can be none."""
+        if backend.tls and self._tls is None:
+            raise OSError("the replica wants TLS and the gateway has no client certificate")
+        host, _, port = backend.address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise OSError("the replica's address is not host:port")
+        connection = UpstreamConnection(self, backend)
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds):
+                await self._loop.create_connection(
+                    lambda: connection,
+                    host.strip("[]"),
+                    int(port),
+                    ssl=self._tls.context() if backend.tls and self._tls else None,
+                    server_hostname=backend.host if backend.tls else None,
+                )
+        except BaseException:
+            connection.abandon()  # it may stand already when the caller leaves in the same moment
+            raise
+        self._counters.upstream_connections += 1
+        return connection
+
+    def give_back(self, connection: UpstreamConnection) -> None:
+        """Keeps a connection whose answer is complete for the next request."""
+        idle = self._idle.setdefault(connection.backend, deque())
+        if len(idle) >= self._limits.upstream_idle_connections:
+            connection.abandon()
+            return
+        connection.idle_since = self._loop.time()
+        idle.append(connection)
+
+    def forget(self, connection: UpstreamConnection) -> None:
+        """Drops a connection that has ended."""
+        idle = self._idle.get(connection.backend)
+        if idle is not None and connection in idle:
+            idle.remove(connection)
+
+    def expire(self, now: float) -> None:
+        """Closes connections that nobody has used for too long; `now` is the loop's time."""
+        oldest = now - self._limits.upstream_idle_seconds
+        for backend, idle in list(self._idle.items()):
+            while idle and idle[0].idle_since <= oldest:
+                idle.popleft().abandon()
+            if not idle:
+                del self._idle[backend]
+
+    def close(self) -> None:
+        """Closes every unused connection."""
+        self.expire(float("inf"))
