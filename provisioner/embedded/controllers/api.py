@@ -38,7 +38,9 @@ class Event:
 def open_session(*, token: str | None = None) -> aiohttp.ClientSession:
     """A connection pool for any number of `Api` values; the caller closes it. Watches hold a connection each, so the
     pool is unbounded."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = {"User-Agent": "tenantry-embedded"}  # servers name the field manager of a merge patch after it
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0), headers=headers, read_bufsize=_READ_BUFFER_BYTES
     )

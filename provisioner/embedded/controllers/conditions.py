@@ -33,13 +33,7 @@ def timestamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def met(found: Json, condition: str) -> bool:
-    """Whether the object's condition of this type is True."""
-    entry = find_condition(found, condition)
-    return entry is not None and entry["status"] == "True"
-
-
-def met_since(found: Json, condition: str) -> datetime | None:
+def true_since(found: Json, condition: str) -> datetime | None:
     """When the object's condition became True; None when it is not."""
     entry = find_condition(found, condition)
     if entry is None or entry["status"] != "True":

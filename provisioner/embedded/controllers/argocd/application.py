@@ -21,12 +21,11 @@ from provisioner.embedded.controllers.conditions import (
     Condition,
     add_finalizer,
     drop_finalizer,
-    met,
     timestamp,
     write_conditions,
 )
 from provisioner.embedded.controllers.kinds import APPLICATION, INSTANCE, project_of
-from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch
+from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch, is_true
 from provisioner.embedded.controllers.templating import TemplateError
 from provisioner.embedded.faults import Failure, Faults
 
@@ -98,7 +97,7 @@ class Applications:
         name = ((application["spec"].get("destination") or {}).get("virtualCluster") or {}).get("name")
         namespace = application["metadata"]["namespace"]
         instance = await cluster.api.get(INSTANCE, name, namespace=namespace) if name else None
-        if name is None or instance is None or not met(instance, "VirtualClusterReady"):
+        if name is None or instance is None or not is_true(instance, "VirtualClusterReady"):
             return None
         return cluster.tenant(project_of(namespace), name)
 

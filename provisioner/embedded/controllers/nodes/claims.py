@@ -18,9 +18,8 @@ from provisioner.embedded.controllers.conditions import (
     add_finalizer,
     drop_finalizer,
     find_condition,
-    met,
-    met_since,
     timestamp,
+    true_since,
     write_conditions,
 )
 from provisioner.embedded.controllers.kinds import (
@@ -33,7 +32,7 @@ from provisioner.embedded.controllers.kinds import (
     PROJECT,
     project_of,
 )
-from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch
+from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch, is_true
 from provisioner.embedded.controllers.nodes.selection import choose_node_type, properties_of
 from provisioner.embedded.controllers.quota import allows_node_type
 from provisioner.embedded.faults import Failure, Faults
@@ -65,12 +64,12 @@ class Claims:
         if claim["metadata"].get("deletionTimestamp"):
             return await self._give_back(cluster, claim)
         claim = await add_finalizer(cluster.api, NODE_CLAIM, claim)
-        if not met(claim, "Scheduled"):
+        if not is_true(claim, "Scheduled"):
             async with self._choosing:
                 return await self._schedule(cluster, claim)
         if not await self._is_environment_available(cluster, claim):
             return _WAIT_SECONDS
-        if not met(claim, "Provisioned"):
+        if not is_true(claim, "Provisioned"):
             return await self._provision(cluster, claim)
         return await self._join(cluster, claim)
 
@@ -187,14 +186,14 @@ class Claims:
     async def _give_back(self, cluster: Cluster, claim: Json) -> float | None:
         metadata = claim["metadata"]
         instance = await cluster.api.get(INSTANCE, claim["spec"]["vClusterRef"], namespace=metadata["namespace"])
-        if instance is not None and met(instance, "VirtualClusterReady"):
+        if instance is not None and is_true(instance, "VirtualClusterReady"):
             tenant = cluster.tenant(project_of(metadata["namespace"]), claim["spec"]["vClusterRef"])
             await tenant.api.delete(NODE, metadata["name"])
         await drop_finalizer(cluster.api, NODE_CLAIM, claim)
         return None
 
     def _scheduled_at(self, claim: Json) -> datetime:
-        return met_since(claim, "Scheduled") or self._clock.now()
+        return true_since(claim, "Scheduled") or self._clock.now()
 
     async def _write(self, cluster: Cluster, claim: Json, condition: Condition, *, phase: str | None = None) -> None:
         if phase is None:

@@ -21,8 +21,7 @@ from provisioner.embedded.controllers.conditions import (
     Condition,
     add_finalizer,
     drop_finalizer,
-    met,
-    met_since,
+    true_since,
     write_conditions,
 )
 from provisioner.embedded.controllers.kinds import (
@@ -34,7 +33,7 @@ from provisioner.embedded.controllers.kinds import (
     TEMPLATE,
     project_of,
 )
-from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch
+from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch, is_true
 from provisioner.embedded.controllers.manifests import parse_manifests, parse_mapping
 from provisioner.embedded.controllers.platform.applications import ensure_applications
 from provisioner.embedded.controllers.platform.config import (
@@ -80,7 +79,7 @@ class _Pass:
         """An error: before the first deployment it fails the instance, later it only shows."""
         self.conditions.append(Condition(condition, False, reason, message, "Error"))
         self.status |= {"reason": reason, "message": message}
-        self.status["phase"] = "Ready" if met(self.instance, "VirtualClusterReady") else "Failed"
+        self.status["phase"] = "Ready" if is_true(self.instance, "VirtualClusterReady") else "Failed"
 
 
 class Instances:
@@ -142,7 +141,7 @@ class Instances:
 
     async def _admit(self, current: _Pass) -> bool:
         """Whether the project lets this instance be; asked once, before it is scheduled."""
-        if met(current.instance, "Scheduled"):
+        if is_true(current.instance, "Scheduled"):
             return True
         async with self._admitting:
             denial = await self._find_denial(current)
@@ -172,7 +171,7 @@ class Instances:
         if template and not allows_template(project, template):
             return f"virtual cluster template {template} is not allowed in project {name}"
         others = await api.list(INSTANCE, namespace=current.namespace)
-        scheduled = [other for other in others if met(other, "Scheduled")]
+        scheduled = [other for other in others if is_true(other, "Scheduled")]
         keys = ["virtualclusterinstances", "virtualclusterinstances.active"]
         keys += [f"virtualclusterinstances.template={template}"] if template else []
         used = {key: count_used(key, instances=scheduled) for key in keys}
@@ -188,7 +187,7 @@ class Instances:
             return
         current.status |= {"phase": "Ready", "online": True, "virtualCluster": rendered}
         current.status["kubernetesVersion"] = KUBERNETES_VERSION
-        if not met(current.instance, "VirtualClusterReady"):
+        if not is_true(current.instance, "VirtualClusterReady"):
             current.again_seconds = 0.0  # the tenant's API answers once this is written
             return
         await self._apply_objects(current, rendered)
@@ -199,7 +198,7 @@ class Instances:
 
     def _deploy(self, current: _Pass) -> bool:
         """Whether the tenant's control plane is up, as far as delays and faults let it."""
-        since = met_since(current.instance, "Scheduled") or self._clock.now()
+        since = true_since(current.instance, "Scheduled") or self._clock.now()
         gate = self._faults.gate("tenant_cluster", since=since, now=self._clock.now())
         if gate is None:
             names = ("VirtualClusterDeployed", "VirtualClusterSynced", "VirtualClusterReady", "VirtualClusterOnline")
@@ -209,7 +208,7 @@ class Instances:
             current.fail("VirtualClusterDeployed", gate.reason, gate.message)
             return False
         current.again_seconds = gate
-        if met(current.instance, "VirtualClusterReady") and not self._faults.at("tenant_cluster").back:
+        if is_true(current.instance, "VirtualClusterReady") and not self._faults.at("tenant_cluster").back:
             return True  # a delay or a hang does not take back what was reached
         text = "the tenant cluster's control plane is starting"
         current.status["online"] = False
@@ -221,7 +220,7 @@ class Instances:
         text = rendered.get("objects") or ""
         digest = hashlib.sha256(json.dumps(rendered, sort_keys=True).encode()).hexdigest()
         done = "VirtualClusterAppsAndObjectsSynced"
-        if (current.instance["status"].get("deployHash") == digest) and met(current.instance, done):
+        if (current.instance["status"].get("deployHash") == digest) and is_true(current.instance, done):
             return
         tenant = current.cluster.tenant(project_of(current.namespace), current.name)
         try:

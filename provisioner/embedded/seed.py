@@ -1,0 +1,77 @@
+"""What a laptop's control plane cluster holds before anything is published: what the platform stack makes elsewhere.
+
+Applied at every start, so that a half-made state is finished. Called by the plane only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from provisioner.catalog.site import Site
+from provisioner.domain.errors import RetryableError
+from provisioner.embedded.controllers.api import Api, Json
+
+_MANAGER = "tenantry-embedded"
+_GATEWAY_CONTROLLER = "tenantry.io/embedded-gateway"
+
+
+async def seed_cluster(api: Api, site: Site) -> None:
+    """Namespaces, the Argo CD connector, the gateway class, the public Gateway with our Service, the issuer."""
+    for manifest in _manifests(site):
+        kind = await api.kind_of(manifest["apiVersion"], manifest["kind"])
+        await api.apply(kind, manifest, manager=_MANAGER)
+
+
+async def ensure_repository(path: Path) -> None:
+    """The bare delivery repository."""
+    if (path / "HEAD").exists():
+        return
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
+    process = await asyncio.create_subprocess_exec(
+        "git", "init", "--quiet", "--bare", "--initial-branch=main", str(path), env=environment
+    )
+    if await process.wait() != 0:
+        raise RetryableError(f"making the delivery repository: {path}", hint="is git installed, is there disk space?")
+
+
+def _manifests(site: Site) -> list[Json]:
+    gateway = site.gateway
+    listener = {
+        "name": site.public.scheme,
+        "port": site.public.port or 80,
+        "protocol": site.public.scheme.upper(),
+        "allowedRoutes": {"namespaces": {"from": "Same"}},
+    }
+    return [
+        *(_object("v1", "Namespace", name) for name in (gateway.namespace, site.platform_namespace)),
+        _object(
+            "v1", "Secret", site.connector, site.platform_namespace,
+            labels={"loft.sh/connector-type": "argocd"}, type="Opaque",
+            stringData={"server": "https://argocd.example.com", "namespace": "argocd"},
+        ),
+        _object(
+            "gateway.networking.k8s.io/v1", "GatewayClass", gateway.class_name,
+            spec={"controllerName": _GATEWAY_CONTROLLER},
+        ),
+        _object(
+            "gateway.networking.k8s.io/v1", "Gateway", gateway.name, gateway.namespace,
+            spec={"gatewayClassName": gateway.class_name, "listeners": [listener]},
+        ),
+        _object(
+            "v1", "Service", "tenantry-gateway", gateway.namespace,
+            spec={"ports": [{"name": "http", "port": 8080, "targetPort": 8080}]},
+        ),
+        _object("cert-manager.io/v1", "ClusterIssuer", gateway.issuer, spec={"ca": {"secretName": "server-ca"}}),
+    ]  # fmt: skip
+
+
+def _object(
+    api_version: str, kind: str, name: str, namespace: str | None = None, *, labels: dict[str, str] | None = None,
+    **content: object,
+) -> Json:  # fmt: skip
+    metadata: Json = {"name": name, "labels": {"app.kubernetes.io/managed-by": "tenantry", **(labels or {})}}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
