@@ -7,20 +7,27 @@ loads nothing.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
+import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 from provisioner.domain.clock import SystemClock
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import RandomIds
 from provisioner.domain.lease import Fence
-from provisioner.settings import Settings
+from provisioner.settings import Listen, Settings
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from provisioner.catalog.catalog import Catalog
     from provisioner.catalog.site import Site
     from provisioner.operations.verb import Verbs
@@ -31,7 +38,20 @@ if TYPE_CHECKING:
 PUBLISH_FENCE = Fence(0)
 """Publishing a tier is done by a person, not by an operation: it never goes over an operation's write."""
 
+GRACE_SECONDS = 10.0
+"""How long requests may take to finish once a process is told to stop."""
+
 Inventory = Callable[[], Awaitable[list[str]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """What the verbs' worlds share."""
+
+    store: Store
+    clusters: LightkubeClusters
+    catalog: Catalog
+    site: Site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +66,7 @@ class EmbeddedOptions:
 
 def run_gateway(settings: Settings) -> None:
     """Run the gateway until it is told to stop."""
+    _log_to_standard_error()
     import uvloop
 
     from provisioner.gateway.config import GatewayConfig, TlsFiles
@@ -70,8 +91,8 @@ def run_embedded(settings: Settings, *, state: Path | None, options: EmbeddedOpt
     """Run the embedded control plane until it is told to stop."""
     from provisioner.embedded.plane import run_plane
 
+    _log_to_standard_error()
     folder = (state or settings.state).absolute()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     asyncio.run(
         _until_signal(
             lambda stop: run_plane(
@@ -89,6 +110,7 @@ def run_embedded(settings: Settings, *, state: Path | None, options: EmbeddedOpt
 
 def run_serve(settings: Settings) -> None:
     """Run REST API, worker and reconciler until told to stop."""
+    _log_to_standard_error()
     asyncio.run(_until_signal(lambda stop: _serve(settings, stop)))
 
 
@@ -169,8 +191,6 @@ def read_secret(file: Path) -> str:
 
 
 async def _serve(settings: Settings, stop: asyncio.Event) -> None:
-    import uvicorn
-
     from provisioner.api.app import create_app
     from provisioner.api.services import Services
     from provisioner.domain.key import key_digest
@@ -183,11 +203,11 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         store = await open_store(settings.database_url, clock=clock)
         stack.push_async_callback(store.close)
-        clusters = await _open_clusters(settings.kubeconfig, stack)
-        bootstrap = await _open_clusters(settings.bootstrap_kubeconfig, stack)
-        verbs = await _verbs(settings, store, clusters, bootstrap, _pack(catalog, site), site)
-        worker = Worker(store.operations, verbs, clock=clock, holder=ids.operation())
-        reconciler = Reconciler(store=store, clusters=clusters, site=site, clock=clock)
+        clusters = _open_clusters(settings.kubeconfig, stack)
+        verbs = _verbs(settings, Outside(store=store, clusters=clusters, catalog=catalog, site=site), stack)
+        holder = f"{socket.gethostname()}/{os.getpid()}/{ids.operation()}"
+        worker = Worker(store.operations, verbs, clock=clock, holder=holder, random=SystemRandom())
+        reconciler = Reconciler(store=store, clusters=clusters, clock=clock)
         app = create_app(
             Services(
                 store=store,
@@ -197,25 +217,55 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
                 clock=clock,
                 operator_key_digest=key_digest(read_secret(settings.operator_key_file)),
                 gateway_key_digest=key_digest(read_secret(settings.gateway_key_file)),
-                wake=worker.wake,
+                wake_worker=worker.wake,
+                wake_reconciler=reconciler.wake,
             )
         )
-        config = uvicorn.Config(app, host=settings.serve.host, port=settings.serve.port, access_log=False)
-        await _together(stop, worker.run, reconciler.run, _ApiServer(config).run)
+        await _first_of(stop, worker.run(), reconciler.run(), _serve_api(app, settings.serve, stop))
 
 
-async def _verbs(
-    settings: Settings,
-    store: Store,
-    clusters: LightkubeClusters,
-    bootstrap: LightkubeClusters,
-    pack: Pack,
-    site: Site,
-) -> Verbs:
-    raise NotImplementedError
+def _verbs(settings: Settings, outside: Outside, stack: AsyncExitStack) -> Verbs:
+    """Every verb with its steps and its world. The bootstrap key goes to the creation of tenants and nowhere else."""
+    from provisioner.delivery.git import GitDelivery
+    from provisioner.domain.operation import Verb
+    from provisioner.endpoints import create, delete
+    from provisioner.endpoints.world import World as EndpointWorld
+    from provisioner.operations.verb import VerbDefinition
+    from provisioner.probe.http import HttpProbe
+    from provisioner.tenants import create as create_tenant
+    from provisioner.tenants.world import World as TenantWorld
+
+    clock, pack = SystemClock(), _pack(outside.catalog, outside.site)
+    probe = HttpProbe(client_cert=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca)
+    stack.push_async_callback(probe.close)
+    endpoint_world = EndpointWorld(
+        clusters=outside.clusters,
+        delivery=GitDelivery(outside.site.delivery.url, settings.state / "delivery"),
+        probe=probe,
+        store=outside.store,
+        pack=pack,
+        site=outside.site,
+        clock=clock,
+        ids=RandomIds(),
+    )
+    tenant_world = TenantWorld(
+        bootstrap=_open_clusters(settings.bootstrap_kubeconfig, stack),
+        clusters=outside.clusters,
+        store=outside.store,
+        pack=pack,
+        site=outside.site,
+        clock=clock,
+    )
+    return {
+        Verb.ENDPOINT_CREATE: VerbDefinition(steps=create.STEPS, world=endpoint_world, on_failed=create.on_failed),
+        Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=endpoint_world, on_failed=delete.on_failed),
+        Verb.TENANT_CREATE: VerbDefinition(
+            steps=create_tenant.STEPS, world=tenant_world, on_failed=create_tenant.on_failed
+        ),
+    }
 
 
-async def _open_clusters(kubeconfig: Path, stack: AsyncExitStack) -> LightkubeClusters:
+def _open_clusters(kubeconfig: Path, stack: AsyncExitStack) -> LightkubeClusters:
     from provisioner.platform.clusters import LightkubeClusters
 
     clusters = LightkubeClusters(kubeconfig)
@@ -229,34 +279,48 @@ def _pack(catalog: Catalog, site: Site) -> Pack:
     return compile_pack(catalog, site)
 
 
-class _ApiServer:
-    """uvicorn, told to stop by an event instead of by signals of its own."""
+async def _serve_api(app: FastAPI, listen: Listen, stop: asyncio.Event) -> None:
+    """Serve until `stop`; then finish the requests that run."""
+    import uvicorn
 
-    def __init__(self, config: Any) -> None:
-        self._config = config
+    class Server(uvicorn.Server):
+        """Leaves signals to us: one place decides when the process stops."""
 
-    async def run(self, stop: asyncio.Event) -> None:
-        import uvicorn
+        def capture_signals(self) -> AbstractContextManager[None]:
+            return nullcontext()
 
-        server = uvicorn.Server(self._config)
-        serving = asyncio.create_task(server._serve())
-        await asyncio.wait({serving, asyncio.create_task(stop.wait())}, return_when=asyncio.FIRST_COMPLETED)
-        server.should_exit = True
-        await serving
-
-
-async def _together(stop: asyncio.Event, *loops: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
-    """Run the loops until `stop`; one that ends or fails stops them all."""
-    async with asyncio.TaskGroup() as group:
-        for loop in loops:
-            group.create_task(_then_stop(loop, stop))
+    server = Server(uvicorn.Config(app, host=listen.host, port=listen.port, access_log=False, log_config=None))
+    serving = asyncio.create_task(server.serve())
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    stopping.cancel()
+    await serving
 
 
-async def _then_stop(loop: Callable[[asyncio.Event], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
+async def _first_of(stop: asyncio.Event, *loops: Coroutine[Any, Any, None]) -> None:
+    """Run the loops until `stop` or until one ends or fails; then end the others in good order."""
+    tasks = [asyncio.create_task(loop) for loop in (*loops, _waited(stop))]
     try:
-        await loop(stop)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stop.set()
+        *forever, serving, _ = tasks
+        await asyncio.wait({serving}, timeout=GRACE_SECONDS)
+        for task in (*forever, serving):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+async def _waited(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+def _log_to_standard_error() -> None:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
 async def _until_signal(run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:

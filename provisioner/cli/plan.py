@@ -9,10 +9,6 @@ import typer
 
 from provisioner.cli.output import Format, OutputOption, print_error, print_fields, print_json
 from provisioner.domain.errors import RejectedError
-from provisioner.domain.ids import EndpointId
-
-PLAN_ID = EndpointId("ep-plan")
-"""A plan is not an endpoint yet: this id stands where the real one will, so the same input gives the same bytes."""
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="REQUEST.yaml, or - for standard input.")]
 
@@ -31,15 +27,15 @@ def plan(file: FileOption, output: OutputOption = Format.TABLE) -> None:
     """
     import dataclasses
 
-    from provisioner.admission import parse_request, plan_endpoint
-    from provisioner.catalog.loader import load_catalog, load_site
+    from provisioner.admission import admit_endpoint, preview_id
     from provisioner.cli.requestfile import read_request
     from provisioner.settings import read_settings
+    from provisioner.wiring import load_offer
 
     request = read_request(file)
-    catalog, site = load_catalog(), load_site(read_settings().site)
+    catalog, site = load_offer(read_settings())
     try:
-        planned = plan_endpoint(parse_request(request.body), catalog=catalog, site=site, endpoint_id=PLAN_ID)
+        _, planned = admit_endpoint(request.body, catalog=catalog, site=site, endpoint_id=preview_id(request.body))
     except RejectedError as error:
         print_error(error, file=request.name, lines=request.lines)
         raise typer.Exit(1) from error
