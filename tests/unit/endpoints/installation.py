@@ -1,0 +1,158 @@
+"""An installation for tests of verbs: the real store and engine, a reconciler, and stand-ins for the outside."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from provisioner.domain.endpoint import Endpoint
+from provisioner.domain.errors import NotFoundError
+from provisioner.domain.ids import EndpointId, OperationId
+from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.plan import EndpointPlan
+from provisioner.endpoints import create, delete
+from provisioner.endpoints.submit import new_create, new_delete
+from provisioner.endpoints.world import World
+from provisioner.operations.origin import Origin
+from provisioner.operations.verb import VerbDefinition, Verbs
+from provisioner.operations.worker import Worker
+from provisioner.reconciler.loop import Reconciler
+from provisioner.store.sql import SqlStore, open_store
+from tests.store.examples import SteppedClock, endpoint, plan, tenant, tenant_operation
+from tests.unit.endpoints.stand_in import (
+    CountingIds,
+    StandInDelivery,
+    StandInPack,
+    StandInPlatform,
+    StandInProbe,
+    site,
+)
+
+ENDPOINT = EndpointId("ep-a")
+
+
+@dataclass(kw_only=True)
+class Installation:
+    """Everything a verb meets, and the hands to turn it."""
+
+    store: SqlStore
+    clock: SteppedClock
+    platform: StandInPlatform
+    delivery: StandInDelivery
+    probe: StandInProbe
+    world: World
+    reconciler: Reconciler
+    publishes: bool = True
+
+    @property
+    def effects(self) -> list[str]:
+        """What was done outside, in order, without what was merely done again."""
+        return [effect for effect in self.platform.effects if not effect.startswith("apply again")]
+
+    @property
+    def verbs(self) -> Verbs:
+        """The endpoint verbs."""
+        return {
+            Verb.ENDPOINT_CREATE: VerbDefinition(steps=create.STEPS, world=self.world, on_failed=create.on_failed),
+            Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=self.world, on_failed=delete.on_failed),
+        }
+
+    async def submit_create(self, wanted: EndpointPlan | None = None) -> OperationId:
+        """Ask for endpoint `chat` of tenant acme."""
+        made, row = new_create(
+            endpoint().request, wanted or plan(), origin=origin("create"), clock=self.clock, ids=self.world.ids
+        )
+        await self.store.operations.submit(made, endpoint=row)
+        return made.id
+
+    async def submit_delete(self, key: str = "delete") -> OperationId:
+        """Ask for its end."""
+        row = await self.store.endpoints.get(ENDPOINT)
+        made, deleting = new_delete(row, origin=origin(key), clock=self.clock, ids=self.world.ids)
+        await self.store.operations.submit(made, endpoint=deleting)
+        return made.id
+
+    async def turn(self, seconds: float = 1.0) -> None:
+        """Time passes: the outside settles, the reconciler publishes, the worker takes what is due."""
+        await self.settle()
+        worker = Worker(self.store.operations, self.verbs, clock=self.clock, holder="worker", random=Random(0))
+        await worker.work_once()
+        self.clock.advance(seconds)
+
+    async def settle(self) -> None:
+        """The outside and the reconciler do what is theirs."""
+        row = await self.endpoint()
+        commit = self.delivery.branches.get(ENDPOINT)
+        self.platform.settle(row.plan if row else plan(), commit=commit, now=self.clock.now())
+        if self.publishes:
+            await self.reconciler.observe()
+            await self.reconciler.publish()
+
+    async def finish(self, operation: OperationId, turns: int = 60) -> Operation:
+        """Turn until the operation is over."""
+        for _ in range(turns):
+            await self.turn()
+            found = await self.store.operations.get(operation)
+            if found.state.is_final:
+                return found
+        raise AssertionError(f"not over after {turns} turns: {found}")
+
+    async def turns(self, count: int, seconds: float = 1.0) -> Endpoint:
+        """Turn some times and answer the endpoint's row."""
+        for _ in range(count):
+            await self.turn(seconds)
+        return await self.store.endpoints.get(ENDPOINT)
+
+    async def endpoint(self) -> Endpoint | None:
+        """The endpoint's row, or None."""
+        try:
+            return await self.store.endpoints.get(ENDPOINT)
+        except NotFoundError:
+            return None
+
+
+@asynccontextmanager
+async def installation(folder: Path, **project: Any) -> AsyncIterator[Installation]:
+    """A fresh one with tenant acme, its project (`project` = fields of its spec) and a published tier."""
+    clock = SteppedClock()
+    store = await open_store(f"sqlite:///{folder}/store.sqlite", clock=clock)
+    try:
+        made = replace(tenant_operation(), state=OperationState.SUCCEEDED)
+        await store.operations.submit(made, tenant=replace(tenant(), ready=True))
+        yield _around(store, clock, project)
+    finally:
+        await store.close()
+
+
+def _around(store: SqlStore, clock: SteppedClock, project: dict[str, Any]) -> Installation:
+    platform, probe = StandInPlatform(), StandInProbe()
+    platform.publish(plan(), **project)
+    delivery = StandInDelivery(platform.effects)
+    world = World(
+        clusters=platform,
+        delivery=delivery,
+        probe=probe,
+        store=store,
+        pack=StandInPack(),
+        site=site(),
+        clock=clock,
+        ids=CountingIds(),
+    )
+    return Installation(
+        store=store,
+        clock=clock,
+        platform=platform,
+        delivery=delivery,
+        probe=probe,
+        world=world,
+        reconciler=Reconciler(clusters=platform, store=store, clock=clock),
+    )
+
+
+def origin(key: str) -> Origin:
+    """Where a request of these tests comes from."""
+    return Origin(idempotency_key=key, request_digest=f"digest of {key}", actor="operator", request_id="req-7")

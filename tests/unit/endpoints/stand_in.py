@@ -1,0 +1,369 @@
+"""Stand-ins for what the verbs touch outside: clusters that keep objects and fences, a Platform that one settles by
+hand, a repository, a probe and a template pack. They remember every effect in the order in which it came."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from provisioner.catalog.site import Site
+from provisioner.delivery.interface import Commit
+from provisioner.domain.errors import ConflictError, NotFoundError
+from provisioner.domain.ids import EndpointId, KeyId, OperationId
+from provisioner.domain.lease import Fence
+from provisioner.domain.plan import EndpointPlan
+from provisioner.domain.snapshot import Backend
+from provisioner.platform.fencing import refuse_higher_fence, stamp
+from provisioner.platform.interface import Kind, Manifest, ObjectRef
+from provisioner.platform.kinds import (
+    APPLICATION,
+    GATEWAY,
+    HTTP_ROUTE,
+    LEASE,
+    NAMESPACE,
+    NODE,
+    NODE_CLAIM,
+    NODE_ENVIRONMENT,
+    POD,
+    PROJECT,
+    STATEFUL_SET,
+    VIRTUAL_CLUSTER_INSTANCE,
+    VIRTUAL_CLUSTER_TEMPLATE,
+)
+from provisioner.probe.interface import ProbeResult
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+STAGES = ("tenant_cluster", "capacity", "argo_sync", "route", "loading")
+
+
+Conditions = list[dict[str, str]]
+
+
+def true(*types: str) -> Conditions:
+    """Conditions that hold."""
+    return [{"type": name, "status": "True"} for name in types]
+
+
+def false(name: str, reason: str, message: str = "", severity: str = "Error") -> dict[str, str]:
+    """A condition that does not hold."""
+    return {"type": name, "status": "False", "reason": reason, "message": message, "severity": severity}
+
+
+class StandInCluster:
+    """A `Cluster` in memory."""
+
+    def __init__(self, effects: list[str]) -> None:
+        self.objects: dict[tuple[str, str | None, str], dict[str, Any]] = {}
+        self.effects = effects
+        self.trouble: Exception | None = None
+        self._versions = itertools.count(1)
+
+    async def get(self, ref: ObjectRef) -> Manifest | None:
+        self._answer()
+        return self.objects.get((ref.kind.kind, ref.namespace, ref.name))
+
+    async def list(
+        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> list[Manifest]:
+        self._answer()
+        return [
+            item
+            for (name, place, _), item in self.objects.items()
+            if name == kind.kind
+            and namespace in (None, place)
+            and (labels or {}).items() <= item["metadata"].get("labels", {}).items()
+        ]
+
+    async def apply(self, manifest: Manifest, *, kind: Kind, fence: Fence) -> Manifest:
+        self._answer()
+        metadata = manifest["metadata"]
+        ref = ObjectRef(kind, metadata["name"], metadata.get("namespace"))
+        stored = self.objects.get((kind.kind, ref.namespace, ref.name))
+        if stored:
+            refuse_higher_fence(stored, ref, fence)
+        made = stamp(manifest, ref, fence, stored=stored)
+        self._tell("apply", ref, is_new=stored is None)
+        return self.put(kind, {**made, "status": (stored or {}).get("status", {})})
+
+    async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str], *, fence: Fence) -> None:
+        stored = self.objects.get((ref.kind.kind, ref.namespace, ref.name))
+        if stored:
+            refuse_higher_fence(stored, ref, fence)
+            stored["metadata"].setdefault("annotations", {}).update(annotations)
+            self._tell("annotate", ref)
+
+    async def delete(self, ref: ObjectRef, *, fence: Fence) -> bool:
+        self._answer()
+        stored = self.objects.get((ref.kind.kind, ref.namespace, ref.name))
+        if stored is None:
+            return True
+        refuse_higher_fence(stored, ref, fence)
+        if "deletionTimestamp" not in stored["metadata"]:
+            self._tell("delete", ref)
+        if ref.kind == VIRTUAL_CLUSTER_INSTANCE:
+            stored["metadata"]["deletionTimestamp"] = NOW.isoformat()
+        else:
+            del self.objects[ref.kind.kind, ref.namespace, ref.name]
+        return False
+
+    def put(self, kind: Kind, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Store an object as it is, as a controller would."""
+        metadata = {"uid": f"uid-{manifest['metadata']['name']}", **manifest["metadata"]}
+        metadata["resourceVersion"] = str(next(self._versions))
+        made = {**manifest, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+        self.objects[kind.kind, metadata.get("namespace"), metadata["name"]] = made
+        return made
+
+    def names(self, kind: Kind) -> tuple[str, ...]:
+        """The names of all objects of a kind."""
+        return tuple(name for found, _, name in sorted(self.objects, key=str) if found == kind.kind)
+
+    def _answer(self) -> None:
+        if self.trouble:
+            raise self.trouble
+
+    def _tell(self, verb: str, ref: ObjectRef, *, is_new: bool = True) -> None:
+        self.effects.append(f"{verb if is_new else 'apply again'} {ref.kind.kind} {ref.name}")
+
+
+@dataclass
+class StandInPlatform:
+    """The Platform, Argo CD, Gateway API and the workload controllers: `settle` does what they would do by now.
+    `reached` are the stages they have come to; a test takes some out to hold them back. Nothing moves while `stands`
+    is True, nothing is taken away while `keeps` is."""
+
+    effects: list[str] = field(default_factory=list)
+    reached: set[str] = field(default_factory=lambda: set(STAGES))
+    tenants: dict[str, StandInCluster] = field(default_factory=dict)
+    stands: bool = False
+    keeps: bool = False
+
+    def __post_init__(self) -> None:
+        self.cluster = StandInCluster(self.effects)
+
+    def control_plane(self, name: str) -> StandInCluster:
+        return self.cluster
+
+    def tenant(self, control_plane: str, project: str, name: str) -> StandInCluster:
+        if name in self.tenants:
+            return self.tenants[name]
+        absent = StandInCluster(self.effects)
+        absent.trouble = NotFoundError(f"no such tenant cluster: {name}")
+        return absent
+
+    def publish(self, plan: EndpointPlan, **spec: Any) -> None:
+        """A tier's template and the tenant's project."""
+        self.cluster.put(
+            VIRTUAL_CLUSTER_TEMPLATE,
+            {"metadata": {"name": plan.placement.template}, "spec": {"versions": [{"version": "1.0.0"}]}},
+        )
+        self.cluster.put(PROJECT, {"metadata": {"name": plan.placement.project}, "spec": spec})
+        self.cluster.put(NAMESPACE, {"metadata": {"name": f"p-{plan.placement.project}"}})
+
+    def settle(self, plan: EndpointPlan, *, commit: str | None, now: datetime = NOW) -> None:
+        """Bring everything as far as the reached stages say; take away what was deleted."""
+        if self.stands:
+            return
+        key = ("VirtualClusterInstance", f"p-{plan.placement.project}", plan.placement.tenant_cluster)
+        instance = self.cluster.objects.get(key)
+        if instance is None or "deletionTimestamp" in instance["metadata"]:
+            self._reclaim(plan)
+            return
+        if "tenant_cluster" in self.reached:
+            synced = true("TemplateResolved", "VirtualClusterReady", "VirtualClusterAppsAndObjectsSynced")
+            instance["status"] = {"phase": "Ready", "conditions": synced}
+            self.tenants.setdefault(plan.placement.tenant_cluster, StandInCluster(self.effects))
+            self._capacity(plan)
+            self._argo(plan, commit)
+            self._runtime(plan, now)
+
+    def _reclaim(self, plan: EndpointPlan) -> None:
+        if self.keeps:
+            return
+        for kind, place, name in list(self.cluster.objects):
+            if place == f"p-{plan.placement.project}" and name.startswith(plan.placement.tenant_cluster):
+                del self.cluster.objects[kind, place, name]
+        self.tenants.pop(plan.placement.tenant_cluster, None)
+
+    def _capacity(self, plan: EndpointPlan) -> None:
+        namespace, name = f"p-{plan.placement.project}", plan.placement.tenant_cluster
+        is_there = "capacity" in self.reached
+        joined = true("Scheduled", "Provisioned", "Joined") if is_there else true("Scheduled")
+        status = {"phase": "Available" if is_there else "Pending", "conditions": joined}
+        claim = {"metadata": {"name": f"{name}-0", "namespace": namespace}, "spec": {"vClusterRef": name}}
+        self.cluster.put(NODE_CLAIM, {**claim, "status": status})
+        self.cluster.put(NODE_ENVIRONMENT, claim)
+        if is_there:
+            offered = {"cpu": "4", "nvidia.com/gpu": "8"}
+            node = {"metadata": {"name": "node-0"}, "status": {"conditions": true("Ready"), "allocatable": offered}}
+            self.tenants[name].put(NODE, node)
+
+    def _argo(self, plan: EndpointPlan, commit: str | None) -> None:
+        is_loaded = "loading" in self.reached
+        if "argo_sync" not in self.reached:
+            told: dict[str, Any] = {"sync": {"status": "OutOfSync"}, "health": {"status": "Missing"}}
+        else:
+            health = "Healthy" if is_loaded else "Progressing"
+            workload = {"kind": "StatefulSet", "name": plan.workload, "health": {"status": health}}
+            told = {
+                "sync": {"status": "Synced", "revision": commit},
+                "health": {"status": health},
+                "resources": [workload, {"kind": "Service", "name": plan.workload}],
+            }
+        name = f"{plan.endpoint}-runtime"
+        namespace = f"p-{plan.placement.project}"
+        known = self.cluster.objects.get((APPLICATION.kind, namespace, name), {"metadata": {}})
+        labels = {"loft.sh/vcluster-instance-name": plan.placement.tenant_cluster}
+        metadata = {**known["metadata"], "name": name, "namespace": namespace, "labels": labels}
+        self.cluster.put(APPLICATION, {"metadata": metadata, "status": {"application": told}})
+
+    def _runtime(self, plan: EndpointPlan, now: datetime) -> None:
+        if "argo_sync" not in self.reached:
+            return
+        tenant = self.tenants[plan.placement.tenant_cluster]
+        tenant.put(NAMESPACE, {"metadata": {"name": "inference"}})
+        is_routed, is_loaded = "route" in self.reached, "loading" in self.reached
+        parents = [{"conditions": true("Accepted", "ResolvedRefs")}] if is_routed else []
+        customer = self.cluster.objects[HTTP_ROUTE.kind, "tenantry", plan.endpoint]
+        customer["status"] = {"parents": parents}
+        programmed = {"conditions": true("Accepted", "Programmed"), "addresses": [{"value": "127.0.0.1"}]}
+        in_namespace(tenant, GATEWAY, "tenant", {"status": programmed if is_routed else {}})
+        for ordinal in range(plan.runtime.max_replicas):
+            spec = {"hostnames": [plan.replica_host(ordinal)], "parentRefs": [{"name": "tenant"}]}
+            name = f"r{ordinal}-{plan.runtime.revision}-{plan.endpoint}"
+            in_namespace(tenant, HTTP_ROUTE, name, {"spec": spec, "status": {"parents": parents}})
+        wanted = max(1, plan.runtime.min_replicas)
+        ready = wanted if is_loaded else 0
+        owner = in_namespace(tenant, STATEFUL_SET, plan.workload, {"status": {"readyReplicas": ready}})
+        for ordinal in range(wanted):
+            self._replica(tenant, plan, ordinal, owner=owner["metadata"]["uid"], now=now if is_loaded else None)
+
+    def _replica(
+        self, tenant: StandInCluster, plan: EndpointPlan, ordinal: int, *, owner: str, now: datetime | None
+    ) -> None:
+        name = f"{plan.workload}-{ordinal}"
+        state = {"name": "server", "state": {"running": {}}, "ready": now is not None}
+        conditions = true("PodScheduled", "Ready") if now else true("PodScheduled")
+        pod = {"spec": {"nodeName": "node-0"}, "status": {"containerStatuses": [state], "conditions": conditions}}
+        made = in_namespace(tenant, POD, name, pod)
+        made["metadata"]["ownerReferences"] = [{"uid": owner}]
+        lease = tenant.objects.get((LEASE.kind, "inference", name))
+        if lease and now:
+            lease["spec"] |= {"holderIdentity": name, "renewTime": now.isoformat()}
+
+
+def in_namespace(tenant: StandInCluster, kind: Kind, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Store an object of the runtime; every tenant cluster of these tests is that of one endpoint."""
+    labels = {"tenantry.io/endpoint": "ep-a"}
+    return tenant.put(kind, {"metadata": {"name": name, "namespace": "inference", "labels": labels}, **body})
+
+
+@dataclass
+class StandInDelivery:
+    """A `Delivery` in memory: the SHA says everything that went in."""
+
+    effects: list[str]
+    branches: dict[str, str] = field(default_factory=dict)
+    files: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
+    trouble: Exception | None = None
+
+    async def head(self, branch: str) -> str | None:
+        return self.branches.get(branch)
+
+    async def push(self, commit: Commit) -> str:
+        if self.trouble:
+            raise self.trouble
+        key = (commit.branch, tuple(commit.files.items()), commit.parent, commit.message, commit.at)
+        sha = f"{hash(key) & (2**160 - 1):040x}"
+        if self.branches.get(commit.branch) not in (commit.parent, sha):
+            raise ConflictError("moved", reason="BranchMoved")
+        if self.branches.get(commit.branch) != sha:
+            self.effects.append(f"push {commit.branch}")
+        self.branches[commit.branch], self.files[commit.branch] = sha, commit.files
+        return sha
+
+    async def delete(self, branch: str) -> None:
+        if self.branches.pop(branch, None):
+            self.effects.append(f"delete branch {branch}")
+
+
+@dataclass
+class StandInProbe:
+    """A `Probe` with answers that tests change; knows a key by asking `knows`."""
+
+    health: ProbeResult = field(default_factory=lambda: ProbeResult(ok=True))
+    stranger: ProbeResult = field(default_factory=lambda: ProbeResult(ok=True))
+    with_key: int = 200
+    without_key: int = 401
+    secrets: list[str] = field(default_factory=list)
+
+    async def replica(self, backend: Backend, *, model: str, kind: str) -> ProbeResult:
+        return self.health
+
+    async def refuses_stranger(self, backend: Backend) -> ProbeResult:
+        return self.stranger
+
+    async def outside(self, url: str, *, alias: str, kind: str, secret: str | None) -> tuple[int, str]:
+        if secret is None:
+            return self.without_key, ""
+        self.secrets.append(secret)
+        return self.with_key, ""
+
+
+class StandInPack:
+    """A template pack whose objects carry names and nothing else."""
+
+    def instance(self, plan: EndpointPlan) -> Manifest:
+        metadata = {"name": plan.placement.tenant_cluster, "namespace": f"p-{plan.placement.project}"}
+        return {"metadata": metadata, "spec": {"templateRef": {"name": plan.placement.template}}}
+
+    def customer_route(self, plan: EndpointPlan) -> Manifest:
+        spec = {"hostnames": [plan.address.hostname], "parentRefs": [{"name": "public"}]}
+        return {"metadata": {"name": plan.endpoint, "namespace": "tenantry"}, "spec": spec}
+
+    def runtime_tree(self, plan: EndpointPlan) -> Mapping[str, bytes]:
+        return {f"{plan.delivery_path}/inference.statefulset.{plan.workload}.yaml": b"kind: StatefulSet\n"}
+
+    def project(self, tenant: str, tier: str) -> Manifest:
+        return {"metadata": {"name": f"{tenant}-{tier}"}, "spec": {"quotas": {"project": {"nodeclaims": "4"}}}}
+
+
+class CountingIds:
+    """Ids that count up."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def endpoint(self) -> EndpointId:
+        return EndpointId(f"ep-{next(self._numbers)}")
+
+    def operation(self) -> OperationId:
+        return OperationId(f"op-{next(self._numbers)}")
+
+    def key(self) -> KeyId:
+        return KeyId(f"key-{next(self._numbers)}")
+
+    def secret(self) -> str:
+        return f"tnt-secret-{next(self._numbers):032}"
+
+
+def site() -> Site:
+    """A site with one region."""
+    gateway = {"className": "local", "tenantClassName": "local", "issuer": "local", "clientCa": "PEM"}
+    node_type = {"name": "gpu", "gpus": 1, "gpuMemoryBytes": 80, "cpu": "4", "memory": "8Gi"}
+    values = {
+        "name": "laptop",
+        "profile": "dev",
+        "tenantDomain": "tenants.example.com",
+        "public": {"hostname": "{endpoint}.{tenant}.example.com"},
+        "gateway": gateway,
+        "regions": {"local": {"controlPlane": "control-plane", "providers": ["local"]}},
+        "providers": [{"name": "local", "kind": "terraform", "nodeTypes": [node_type]}],
+        "connector": "argocd-main",
+        "delivery": {"url": "git", "argoUrl": "git"},
+    }
+    return Site.model_validate_json(json.dumps(values))
