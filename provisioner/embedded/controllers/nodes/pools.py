@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.core_quantity import add_up, read_resources, write_quantity
 from provisioner.embedded.controllers.nodes.selection import quantity
 from provisioner.embedded.controllers.platform.config import Pool, Requirement
 
@@ -54,12 +55,9 @@ def is_unschedulable(pod: Json) -> bool:
 
 def requests_of(pod: Json) -> dict[str, str]:
     """What a pod's containers request together."""
-    total: dict[str, Decimal] = {}
-    for container in pod["spec"].get("containers") or ():
-        resources = container.get("resources") or {}
-        for name, amount in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
-            total[name] = total.get(name, Decimal(0)) + quantity(amount)
-    return {name: format(amount.normalize(), "f") for name, amount in total.items()}
+    resources = [container.get("resources") or {} for container in pod["spec"].get("containers") or ()]
+    asked = [{**(entry.get("limits") or {}), **(entry.get("requests") or {})} for entry in resources]
+    return {name: write_quantity(amount) for name, amount in add_up(map(read_resources, asked)).items()}
 
 
 def is_due(claim: Json, pool: Pool, now: datetime) -> bool:

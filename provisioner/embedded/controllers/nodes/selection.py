@@ -6,27 +6,18 @@ Pure. Quantities are Kubernetes' ("500m", "16Gi"); costs follow the Platform's d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
+from provisioner.catalog.quantity import parse_quantity
 from provisioner.embedded.controllers.api import Json
 
-_SUFFIXES = {
-    "m": Decimal("0.001"), "": Decimal(1), "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9),
-    "T": Decimal(10**12), "P": Decimal(10**15), "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30),
-    "Ti": Decimal(2**40), "Pi": Decimal(2**50),
-}  # fmt: skip
 _ORDINARY = ("cpu", "memory", "ephemeral-storage", "pods")
 _COST_PER_CPU, _COST_PER_GIGABYTE, _COST_PER_OTHER = 10, 2, 10_000
 
 
-def quantity(text: str | int | float) -> Decimal:
-    """A Kubernetes quantity as a number. ValueError when it is none."""
-    value = str(text)
-    digits = value.rstrip("kKMGTPmi")
-    try:
-        return Decimal(digits) * _SUFFIXES[value[len(digits) :]]
-    except (InvalidOperation, KeyError):
-        raise ValueError(f"no quantity: {value}") from None
+def quantity(value: str | int | float) -> Decimal:
+    """A Kubernetes quantity, as JSON has it, as a number. ValueError when it is none."""
+    return parse_quantity(str(value))
 
 
 def properties_of(node_type: Json) -> dict[str, str]:
