@@ -1,0 +1,70 @@
+"""Accept or refuse a new tenant: its name and the tiers it may use. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from provisioner.admission.form import TenantName
+from provisioner.admission.rules import POOL_TENANT
+from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.entry import Entry
+from provisioner.catalog.fields import shown, validate_fields
+from provisioner.catalog.site import Site
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.finding import Finding, unknown_name_hint
+from provisioner.domain.tenant import project_name
+
+MAX_NAMESPACE_LENGTH = 63
+
+
+class TenantForm(Entry):
+    """What a tenant is asked for with."""
+
+    name: TenantName
+    display_name: Annotated[
+        str | None, Field(min_length=1, max_length=120, description="name for people, at most 120 characters")
+    ] = None
+    tiers: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],
+        Field(min_length=1, max_length=20, description="names of the tiers it may use, 1 to 20"),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantRequest:
+    """A tenant as asked for, after it was admitted."""
+
+    name: str
+    display_name: str
+    tiers: tuple[str, ...]
+
+
+def admit_tenant(raw: Any, *, catalog: Catalog, site: Site) -> TenantRequest:
+    """The tenant in a JSON value. Raises RejectedError with every finding."""
+    form = validate_fields(TenantForm, raw)
+    findings = form if isinstance(form, tuple) else tuple(_check(form, catalog=catalog, site=site))
+    if isinstance(form, tuple) or findings:
+        raise RejectedError(f"admitting tenant: {len(findings)} finding(s)", reason="InvalidRequest", findings=findings)
+    return TenantRequest(
+        name=form.name, display_name=form.display_name or form.name, tiers=tuple(sorted(set(form.tiers)))
+    )
+
+
+def _check(form: TenantForm, *, catalog: Catalog, site: Site) -> list[Finding]:
+    findings = []
+    if form.name == POOL_TENANT:
+        message = f"reading tenant: the name is reserved: `{form.name}`"
+        findings.append(Finding(reason="ReservedName", message=message, field="name", hint="choose another name"))
+    for position, tier in enumerate(form.tiers):
+        field = f"tiers[{position}]"
+        if tier not in catalog.tiers:
+            hint = unknown_name_hint(tier, catalog.tiers)
+            message = f"reading tier: unknown {shown(tier)}"
+            findings.append(Finding(reason="UnknownTier", message=message, field=field, hint=hint))
+        elif len(site.project_namespace_prefix + project_name(form.name, tier)) > MAX_NAMESPACE_LENGTH:
+            message = f"reading tenant: the namespace of its project of tier `{tier}` would be too long"
+            findings.append(Finding(reason="NameTooLong", message=message, field="name", hint="choose a shorter name"))
+    return findings

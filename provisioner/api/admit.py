@@ -1,0 +1,63 @@
+"""Admission with what only the store knows: whether the tenant exists, its tiers, and whether the name is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from provisioner.admission import admit_endpoint
+from provisioner.api.services import Services
+from provisioner.catalog.fields import shown
+from provisioner.domain.endpoint import EndpointRequest
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.finding import Finding, unknown_name_hint
+from provisioner.domain.ids import EndpointId
+from provisioner.domain.plan import EndpointPlan
+
+
+async def admit_request(
+    raw: Any, services: Services, *, endpoint_id: EndpointId
+) -> tuple[EndpointRequest, EndpointPlan]:
+    """Request and plan of a JSON value. Raises RejectedError with every finding."""
+    tenant_name = _text(raw, "tenant")
+    tenant = await services.store.tenants.find(tenant_name) if tenant_name else None
+    unknown = (await _unknown_tenant(tenant_name, services),) if tenant_name and tenant is None else ()
+    try:
+        admitted = admit_endpoint(
+            raw,
+            catalog=services.catalog,
+            site=services.site,
+            endpoint_id=endpoint_id,
+            tenant_tiers=tenant.tiers if tenant else None,
+        )
+    except RejectedError as error:
+        findings = (*error.findings, *unknown, *await _taken_name(raw, services))
+        raise _rejected(findings) from error
+    if unknown:
+        raise _rejected(unknown)
+    return admitted
+
+
+async def _unknown_tenant(name: str, services: Services) -> Finding:
+    known = [tenant.name for tenant in await services.store.tenants.list()]
+    hint = f"{unknown_name_hint(name, known)}; make one with `tenantry tenant create`"
+    message = f"reading tenant: unknown {shown(name)}"
+    return Finding(reason="UnknownTenant", message=message, field="tenant", hint=hint)
+
+
+async def _taken_name(raw: Any, services: Services) -> tuple[Finding, ...]:
+    """The finding that the store would make too late to be told with the others."""
+    tenant, name = _text(raw, "tenant"), _text(raw, "name")
+    if not tenant or not name or await services.store.endpoints.find(tenant, name) is None:
+        return ()
+    message = f"reading name: the tenant has an endpoint with this name: {shown(name)}"
+    return (Finding(reason="NameTaken", message=message, field="name", hint="choose another name"),)
+
+
+def _text(raw: Any, field: str) -> str | None:
+    value = raw.get(field) if isinstance(raw, Mapping) else None
+    return value if isinstance(value, str) and len(value) <= 63 and value.isascii() else None
+
+
+def _rejected(findings: tuple[Finding, ...]) -> RejectedError:
+    return RejectedError(f"admitting endpoint: {len(findings)} finding(s)", reason="InvalidRequest", findings=findings)

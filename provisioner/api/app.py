@@ -1,0 +1,85 @@
+"""Puts the REST API together: routes, credentials, problem details, request ids.
+
+`wiring` calls `create_app` and serves what it returns; tests call it with stand-ins. It opens no socket.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from provisioner.api.credentials import bearer, require_operator
+from provisioner.api.exchange import Exchange
+from provisioner.api.problems import problem_response
+from provisioner.api.routes import catalog, endpoints, internal, keys, operations, tenants
+from provisioner.api.routes.schemas import PROBLEMS, form_schemas
+from provisioner.api.services import Services
+from provisioner.api.snapshots import SnapshotFeed
+from provisioner.catalog.fields import shown
+from provisioner.domain.errors import NotFoundError, RejectedError, TenantryError
+from provisioner.domain.finding import Finding
+
+PREFIX = "/api/v1"
+
+
+def create_app(services: Services) -> FastAPI:
+    """The ASGI application."""
+    app = FastAPI(title="Tenantry", version="1", description="Managed-inference endpoints", redoc_url=None)
+    app.state.services = services
+    app.state.snapshots = SnapshotFeed(services.store.snapshots)
+    for noun in (catalog, tenants, endpoints, operations, keys):
+        app.include_router(
+            noun.router,
+            prefix=PREFIX,
+            dependencies=[Depends(bearer), Depends(require_operator)],
+            responses=PROBLEMS,
+        )
+    app.include_router(internal.router)
+    app.add_exception_handler(TenantryError, _answer_error)
+    app.add_exception_handler(HTTPException, _answer_http_error)
+    app.add_exception_handler(RequestValidationError, _answer_validation_error)
+    app.add_middleware(Exchange, ids=services.ids)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, TenantryError):
+        raise error
+    return problem_response(error, request_id=request.state.request_id)
+
+
+async def _answer_http_error(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: unknown paths and methods. Names nothing that exists."""
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        wrong = RejectedError(f"routing: {request.method} is not allowed here", reason="MethodNotAllowed")
+        return problem_response(wrong, request_id=request.state.request_id)
+    return problem_response(NotFoundError("routing: there is nothing here"), request_id=request.state.request_id)
+
+
+async def _answer_validation_error(request: Request, error: Exception) -> Response:
+    """Wrong query parameters and headers. Bodies are read by hand."""
+    details = error.errors() if isinstance(error, RequestValidationError) else ()
+    findings = tuple(
+        Finding(
+            reason="InvalidValue",
+            message=f"reading parameter: {detail['msg'].lower()}, found {shown(str(detail.get('input')))}",
+            field=str(detail["loc"][-1]),
+        )
+        for detail in details
+    )
+    wrong = RejectedError("reading parameters: not as they should be", reason="InvalidRequest", findings=findings)
+    return problem_response(wrong, request_id=request.state.request_id)
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        document["components"]["schemas"] |= form_schemas()
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -1,0 +1,70 @@
+"""Reads the JSON body of a request: bounded, UTF-8, no duplicate names, no NaN, no bottomless nesting."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel
+from starlette.requests import Request
+
+from provisioner.catalog.fields import validate_fields
+from provisioner.domain.errors import RejectedError
+
+MAX_BODY_BYTES = 1024 * 1024
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+async def read_json(request: Request) -> Any:
+    """The JSON value of the body. Raises RejectedError `BodyTooLarge` or `NotJson`."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise RejectedError(f"reading the body: more bytes than {MAX_BODY_BYTES}", reason="BodyTooLarge")
+    try:
+        return json.loads(body.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise _not_json(f"not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        raise _not_json(f"{error.msg.lower()} at line {error.lineno} column {error.colno}") from error
+    except (ValueError, RecursionError) as error:
+        raise _not_json(
+            str(error) if isinstance(error, _RefusedError) else "a value is too large or too deep"
+        ) from error
+
+
+def read_form(model: type[ModelT], raw: Any) -> ModelT:
+    """The form in a JSON value. Raises RejectedError with every finding."""
+    form = validate_fields(model, raw)
+    if isinstance(form, tuple):
+        raise RejectedError(f"reading the body: {len(form)} finding(s)", reason="InvalidRequest", findings=form)
+    return form
+
+
+def digest_of(method: str, path: str, raw: Any) -> str:
+    """The digest of a request's meaning: the same whatever the order and spacing of its JSON."""
+    text = json.dumps([method, path, raw], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class _RefusedError(ValueError):
+    """JSON that readers disagree about; the text says why."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        name = next(name for name in value if sum(name == other for other, _ in pairs) > 1)
+        raise _RefusedError(f"a name stands twice: `{name[:80]}`")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _RefusedError(f"it is no JSON number: `{name}`")
+
+
+def _not_json(why: str) -> RejectedError:
+    return RejectedError(f"reading the body as JSON: {why}", reason="NotJson", hint="send one JSON object in UTF-8")

@@ -1,0 +1,66 @@
+"""Domain errors as problem details (RFC 9457): the one place where they become HTTP answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from provisioner.domain.errors import (
+    ConflictError,
+    InsufficientCapacityError,
+    InvariantError,
+    NotFoundError,
+    RejectedError,
+    RetryableError,
+    TenantryError,
+)
+from provisioner.wire.problem import CONTENT_TYPE, FindingView, Problem
+
+_KINDS: tuple[tuple[type[TenantryError], str, HTTPStatus], ...] = (
+    (NotFoundError, "not-found", HTTPStatus.NOT_FOUND),
+    (RejectedError, "rejected", HTTPStatus.UNPROCESSABLE_ENTITY),
+    (ConflictError, "conflict", HTTPStatus.CONFLICT),
+    (InsufficientCapacityError, "insufficient-capacity", HTTPStatus.SERVICE_UNAVAILABLE),
+    (RetryableError, "unavailable", HTTPStatus.SERVICE_UNAVAILABLE),
+    (InvariantError, "invariant", HTTPStatus.INTERNAL_SERVER_ERROR),
+)
+"""The first that fits counts, so a child stands before its parent."""
+
+_STATUS_OF_REASON: Mapping[str, HTTPStatus] = {
+    "NotJson": HTTPStatus.BAD_REQUEST,
+    "IdempotencyKeyMissing": HTTPStatus.BAD_REQUEST,
+    "Unauthorized": HTTPStatus.UNAUTHORIZED,
+    "Forbidden": HTTPStatus.FORBIDDEN,
+    "NameTaken": HTTPStatus.CONFLICT,
+    "BodyTooLarge": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "MethodNotAllowed": HTTPStatus.METHOD_NOT_ALLOWED,
+}
+"""Rejections that HTTP has a closer word for than 422."""
+
+
+def problem_response(error: TenantryError, *, request_id: str) -> Response:
+    """The answer for a domain error."""
+    kind, status = next((kind, status) for cls, kind, status in _KINDS if isinstance(error, cls))
+    if isinstance(error, RejectedError):
+        status = _STATUS_OF_REASON.get(error.reason, status)
+    problem = Problem(
+        type=f"urn:tenantry:error:{kind}",
+        title=status.phrase,
+        status=status,
+        detail=error.message,
+        reason=error.reason,
+        hint=error.hint,
+        findings=tuple(FindingView.model_validate(finding) for finding in getattr(error, "findings", ())),
+        request_id=request_id,
+    )
+    headers = {"Cache-Control": "no-store"}
+    if status is HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, RetryableError):
+        headers["Retry-After"] = str(math.ceil(error.retry_after_seconds or 1))
+    return Response(
+        problem.model_dump_json(by_alias=True), status_code=status, media_type=CONTENT_TYPE, headers=headers
+    )

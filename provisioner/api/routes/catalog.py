@@ -1,0 +1,80 @@
+"""Tiers and models that this installation offers, and plans that nobody carries out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from provisioner.admission import preview_id
+from provisioner.admission.form import RequestForm
+from provisioner.api.admit import admit_request
+from provisioner.api.body import read_json
+from provisioner.api.credentials import ServicesDependency
+from provisioner.api.routes.schemas import body_of
+from provisioner.api.services import Services
+from provisioner.catalog.model import Model
+from provisioner.catalog.offer import offered_models
+from provisioner.catalog.tier import Tier
+from provisioner.domain.errors import NotFoundError
+from provisioner.domain.finding import unknown_name_hint
+from provisioner.wire.plan import PlanView
+from provisioner.wire.prefill import Prefill
+
+router = APIRouter(tags=["catalog"])
+
+
+@router.get("/tiers")
+async def list_tiers(services: ServicesDependency) -> list[Tier]:
+    """Every tier, by name."""
+    return [tier for _, tier in sorted(services.catalog.tiers.items())]
+
+
+@router.get("/tiers/{name}")
+async def get_tier(name: str, services: ServicesDependency) -> Tier:
+    """One tier."""
+    tiers = services.catalog.tiers
+    if name not in tiers:
+        raise NotFoundError(f"finding tier: there is none named: {name[:80]}", hint=unknown_name_hint(name, tiers))
+    return tiers[name]
+
+
+@router.get("/models")
+async def list_models(services: ServicesDependency) -> list[Model]:
+    """Every model that this installation offers, by id."""
+    return list(offered_models(services.catalog, services.site).values())
+
+
+@router.get("/models/prefill")
+async def prefill_model(model: Annotated[str, Query(max_length=96)], services: ServicesDependency) -> Prefill:
+    """What a create form is filled with for a model: the master's values, and what may be changed."""
+    found = _model(model, services)
+    runtime = services.catalog.runtimes[found.master.runtime]
+    return Prefill(
+        model=found.id,
+        runtime=runtime.name,
+        serving=found.master.serving,
+        parameters=runtime.parameters,
+        hardware=found.master.hardware,
+    )
+
+
+@router.get("/models/{model:path}")
+async def get_model(model: str, services: ServicesDependency) -> Model:
+    """One model: master, card and architecture."""
+    return _model(model, services)
+
+
+@router.post("/plan", openapi_extra=body_of(RequestForm))
+async def plan_endpoint(request: Request, services: ServicesDependency) -> PlanView:
+    """What creating the endpoint would do, or everything against it. Creates nothing."""
+    raw = await read_json(request)
+    _, plan = await admit_request(raw, services, endpoint_id=preview_id(raw))
+    return PlanView.model_validate(plan)
+
+
+def _model(model: str, services: Services) -> Model:
+    offered = offered_models(services.catalog, services.site)
+    if model not in offered:
+        raise NotFoundError(f"finding model: not offered: {model[:96]}", hint=unknown_name_hint(model, offered))
+    return offered[model]

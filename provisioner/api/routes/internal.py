@@ -1,0 +1,45 @@
+"""For our own processes: the route snapshot for gateways, and health."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+
+from provisioner.api.credentials import ServicesDependency, require_gateway
+from provisioner.api.snapshots import SnapshotFeed
+from provisioner.domain.errors import RetryableError
+
+router = APIRouter(include_in_schema=False)
+
+MAX_WAIT_SECONDS = 60.0
+
+
+@router.get("/internal/v1/snapshot", dependencies=[Depends(require_gateway)])
+async def get_snapshot(
+    request: Request,
+    if_none_match: Annotated[str | None, Header()] = None,
+    wait: Annotated[float, Query(ge=0, le=MAX_WAIT_SECONDS)] = 0.0,
+) -> Response:
+    """The newest snapshot; 304 when it still is the one with the entity tag after `wait` seconds."""
+    feed: SnapshotFeed = request.app.state.snapshots
+    newest = await feed.wait_for_other_than(if_none_match, seconds=wait)
+    if newest is None:
+        raise RetryableError("reading the snapshot: none was published yet", reason="NoSnapshot")
+    headers = {"ETag": newest.etag, "Cache-Control": "no-store"}
+    if newest.etag == if_none_match:
+        return Response(status_code=304, headers=headers)
+    return Response(newest.body, media_type="application/json", headers=headers)
+
+
+@router.get("/healthz")
+async def healthz() -> dict[str, str]:
+    """The process lives."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+async def readyz(services: ServicesDependency) -> dict[str, str]:
+    """The database answers."""
+    await services.store.snapshots.current()
+    return {"status": "ok"}

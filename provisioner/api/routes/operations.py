@@ -1,0 +1,54 @@
+"""Operations: what is being changed, and waiting for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import AwareDatetime
+
+from provisioner.api.credentials import ServicesDependency
+from provisioner.api.find import subject_of
+from provisioner.api.services import Services
+from provisioner.api.views import operation_view
+from provisioner.domain.ids import OperationId
+from provisioner.wire.operation import OperationView
+
+router = APIRouter(tags=["operations"])
+
+MAX_WAIT_SECONDS = 30.0
+POLL_SECONDS = 0.25
+
+
+@router.get("/operations")
+async def list_operations(
+    services: ServicesDependency,
+    tenant: Annotated[str | None, Query(max_length=63, description="only this tenant's")] = None,
+) -> list[OperationView]:
+    """The newest hundred, without the stages of their endpoints."""
+    now = services.clock.now()
+    return [operation_view(operation, None, now) for operation in await services.store.operations.list(tenant=tenant)]
+
+
+@router.get("/operations/{operation}")
+async def get_operation(
+    operation: str,
+    services: ServicesDependency,
+    wait: Annotated[float, Query(ge=0, le=MAX_WAIT_SECONDS, description="seconds to wait for a change")] = 0.0,
+    seen: Annotated[AwareDatetime | None, Query(description="the `updatedAt` that the caller knows")] = None,
+) -> OperationView:
+    """One operation; with `wait`, as soon as it is newer than `seen` or has ended."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait
+    while True:
+        view = await _view(OperationId(operation), services)
+        if view.is_final or seen is None or view.updated_at > seen or loop.time() >= deadline:
+            return view
+        await asyncio.sleep(min(POLL_SECONDS, max(0.0, deadline - loop.time())))
+
+
+async def _view(operation_id: OperationId, services: Services) -> OperationView:
+    operation = await services.store.operations.get(operation_id)
+    endpoint = await subject_of(operation, services.store)
+    return operation_view(operation, endpoint, services.clock.now())

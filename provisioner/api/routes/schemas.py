@@ -1,0 +1,43 @@
+"""How bodies that are read by hand are described in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from provisioner.admission.form import RequestForm
+from provisioner.admission.tenant import TenantForm
+from provisioner.wire.key import KeyForm
+from provisioner.wire.problem import CONTENT_TYPE, Problem
+
+_REFERENCE = "#/components/schemas/{model}"
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "4XX": {
+        "description": "The request is at fault",
+        "content": {CONTENT_TYPE: {"schema": {"$ref": _REFERENCE.format(model="Problem")}}},
+    },
+    "5XX": {
+        "description": "Not now, or our fault",
+        "content": {CONTENT_TYPE: {"schema": {"$ref": _REFERENCE.format(model="Problem")}}},
+    },
+}
+"""Answers that every route may give."""
+
+
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The `requestBody` of a route whose body has the form of a model."""
+    schema = {"$ref": _REFERENCE.format(model=model.__name__)}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def form_schemas() -> dict[str, Any]:
+    """The component schemas of the forms and of problems."""
+    _, schemas = models_json_schema(
+        [(RequestForm, "validation"), (TenantForm, "validation"), (KeyForm, "validation"), (Problem, "serialization")],
+        ref_template=_REFERENCE,
+    )
+    definitions: dict[str, Any] = schemas["$defs"]
+    return definitions

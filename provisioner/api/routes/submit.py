@@ -1,0 +1,47 @@
+"""What every mutation that becomes an operation shares: its origin, and the answer 202 with Location."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Request, Response
+
+from provisioner.api.body import digest_of
+from provisioner.api.credentials import OPERATOR
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.ids import OperationId
+from provisioner.operations.origin import Origin
+
+_SAFE_KEY = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+def require_idempotency_key(
+    idempotency_key: Annotated[str | None, Header(description="1 to 128 visible ASCII characters")] = None,
+) -> str:
+    """The `Idempotency-Key` of a mutation. Raises RejectedError `IdempotencyKeyMissing`."""
+    if idempotency_key is None or not _SAFE_KEY.fullmatch(idempotency_key):
+        raise RejectedError(
+            "reading Idempotency-Key: it is missing, or not 1 to 128 visible ASCII characters",
+            reason="IdempotencyKeyMissing",
+            hint="send a new one with every new request, and the same one with a repeated request",
+        )
+    return idempotency_key
+
+
+IdempotencyKey = Annotated[str, Depends(require_idempotency_key)]
+
+
+def origin_of(request: Request, idempotency_key: str, meaning: Any) -> Origin:
+    """Where the change comes from; `meaning` is what a repeated request must repeat."""
+    return Origin(
+        idempotency_key=idempotency_key,
+        request_digest=digest_of(request.method, request.url.path, meaning),
+        actor=OPERATOR,
+        request_id=request.state.request_id,
+    )
+
+
+def point_to(response: Response, operation: OperationId) -> None:
+    """Say where the operation can be followed."""
+    response.headers["Location"] = f"/api/v1/operations/{operation}"

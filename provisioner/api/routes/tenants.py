@@ -1,0 +1,44 @@
+"""Customers of the provider."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from provisioner.admission.tenant import TenantForm, admit_tenant
+from provisioner.api.body import read_json
+from provisioner.api.credentials import ServicesDependency
+from provisioner.api.routes.schemas import body_of
+from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
+from provisioner.api.views import operation_view
+from provisioner.tenants.submit import new_create
+from provisioner.wire.operation import OperationView
+from provisioner.wire.tenant import TenantView
+
+router = APIRouter(tags=["tenants"])
+
+
+@router.get("/tenants")
+async def list_tenants(services: ServicesDependency) -> list[TenantView]:
+    """Every tenant, by name."""
+    return [TenantView.model_validate(tenant) for tenant in await services.store.tenants.list()]
+
+
+@router.post("/tenants", status_code=202, openapi_extra=body_of(TenantForm))
+async def create_tenant(
+    request: Request, response: Response, services: ServicesDependency, idempotency_key: IdempotencyKey
+) -> OperationView:
+    """Make a tenant: a Project with quotas and allowed node types for each of its tiers."""
+    raw = await read_json(request)
+    wanted = admit_tenant(raw, catalog=services.catalog, site=services.site)
+    operation, tenant = new_create(
+        wanted.name,
+        wanted.display_name,
+        wanted.tiers,
+        origin=origin_of(request, idempotency_key, raw),
+        clock=services.clock,
+        ids=services.ids,
+    )
+    submitted = await services.store.operations.submit(operation, tenant=tenant)
+    services.wake_worker()
+    point_to(response, submitted.operation.id)
+    return operation_view(submitted.operation, None, services.clock.now())

@@ -1,0 +1,35 @@
+"""What the API is made of. `wiring` builds it, tests build it with stand-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.site import Site
+from provisioner.domain.clock import Clock
+from provisioner.domain.ids import Ids
+from provisioner.store.interface import Store
+
+
+def _nobody() -> None:
+    """Nobody to wake in this process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Stores, catalog, site, time, ids, and the digests of the two credentials that are accepted.
+
+    `wake_worker` is called after an operation was stored, `wake_reconciler` after keys changed; both may do nothing,
+    since both sides also poll.
+    """
+
+    store: Store
+    catalog: Catalog
+    site: Site
+    clock: Clock
+    ids: Ids
+    operator_key_digest: str
+    gateway_key_digest: str
+    wake_worker: Callable[[], None] = _nobody
+    wake_reconciler: Callable[[], None] = _nobody

@@ -1,0 +1,129 @@
+"""Domain values as the wire shows them. Pure: the present moment comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from provisioner.domain.conditions import Stage, StageName, StageState, current_stage
+from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.operation import Operation, StepRecord
+from provisioner.wire.endpoint import EndpointView, Identifiers, ModelState, ScalingView
+from provisioner.wire.operation import OperationView, StageView, StepView
+
+
+def endpoint_view(endpoint: Endpoint, now: datetime) -> EndpointView:
+    """Status, URL, model state and identifiers of an endpoint."""
+    plan = endpoint.plan
+    stage = current_stage(endpoint.stages)
+    return EndpointView(
+        id=endpoint.id,
+        name=endpoint.name,
+        tenant=endpoint.tenant,
+        team=plan.team,
+        region=plan.region,
+        tier=plan.tier,
+        phase=endpoint.phase,
+        reason=endpoint.reason or (stage.reason if stage else ""),
+        message=endpoint.message or (stage.message if stage else ""),
+        stage=stage.name if stage else None,
+        stages=stage_views(endpoint, now),
+        url=plan.address.url,
+        model=ModelState(
+            id=plan.runtime.model,
+            alias=endpoint.name,
+            served_model=plan.runtime.served_model,
+            runtime=plan.runtime.runtime,
+            kind=plan.runtime.kind,
+            state=_model_state(endpoint),
+        ),
+        identifiers=Identifiers(
+            project=plan.placement.project,
+            tenant_cluster=plan.placement.tenant_cluster,
+            template=plan.placement.template,
+            template_version=plan.placement.template_version,
+            node_type=plan.capacity.node_type,
+            route=plan.address.hostname,
+            operation=endpoint.operation,
+            revision=plan.runtime.revision,
+        ),
+        scaling=ScalingView(min_replicas=plan.runtime.min_replicas, max_replicas=plan.runtime.max_replicas),
+        created_at=endpoint.created_at,
+        updated_at=endpoint.updated_at,
+    )
+
+
+def operation_view(operation: Operation, endpoint: Endpoint | None, now: datetime) -> OperationView:
+    """An operation, with the stages of the endpoint it changes while there is one."""
+    return OperationView(
+        id=operation.id,
+        verb=operation.verb,
+        tenant=operation.tenant,
+        subject=operation.subject,
+        state=operation.state,
+        is_final=operation.state.is_final,
+        reason=operation.reason,
+        message=operation.message,
+        hint=operation.hint,
+        attempts=operation.attempts,
+        created_at=operation.created_at,
+        updated_at=max(operation.updated_at, endpoint.updated_at) if endpoint else operation.updated_at,
+        steps=tuple(_step_view(record, now) for record in operation.steps),
+        stages=stage_views(endpoint, now) if endpoint else (),
+    )
+
+
+def stage_views(endpoint: Endpoint, now: datetime) -> tuple[StageView, ...]:
+    """The stages with the time that each took, or has taken so far.
+
+    A stage begins when all before it are done. Some are observed together, so one that was done before its turn took
+    no time of its own.
+    """
+    views = []
+    begun: datetime | None = endpoint.created_at
+    for stage in endpoint.stages:
+        views.append(_stage_view(stage, begun, now))
+        is_done = stage.state is StageState.DONE and stage.since is not None
+        begun = max(begun, stage.since) if begun and is_done and stage.since else None
+    return tuple(views)
+
+
+def _stage_view(stage: Stage, begun: datetime | None, now: datetime) -> StageView:
+    elapsed: float | None = None
+    if stage.state is StageState.DONE:
+        elapsed = max(0.0, (stage.since - begun).total_seconds()) if begun and stage.since else 0.0
+    elif begun is not None:
+        elapsed = max(0.0, (now - begun).total_seconds())
+    return StageView(
+        name=stage.name,
+        state=stage.state,
+        reason=stage.reason,
+        message=stage.message,
+        since=stage.since,
+        elapsed_seconds=elapsed,
+    )
+
+
+def _step_view(record: StepRecord, now: datetime) -> StepView:
+    elapsed = ((record.finished_at or now) - record.started_at).total_seconds() if record.started_at else None
+    return StepView(
+        name=record.name,
+        attempts=record.attempts,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        reason=record.reason,
+        message=record.message,
+        elapsed_seconds=elapsed,
+    )
+
+
+def _model_state(endpoint: Endpoint) -> str:
+    """Whether the model answers: `Ready`, the reason why not yet, or what became of the endpoint."""
+    if endpoint.phase in (Phase.READY, Phase.DELETING, Phase.FAILED):
+        return endpoint.phase
+    return _loading_reason(endpoint.stages)
+
+
+def _loading_reason(stages: Sequence[Stage]) -> str:
+    loading = next(stage for stage in stages if stage.name is StageName.LOADING)
+    return "Ready" if loading.state is StageState.DONE else loading.reason or "Pending"

@@ -1,0 +1,68 @@
+"""Endpoints on the wire: status, URL, model and the identifiers behind them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from provisioner.wire.message import Message
+from provisioner.wire.operation import OperationView, StageView
+
+
+class ModelState(Message):
+    """What is served: `alias` is the name that customers send, `servedModel` the one the engine answers to."""
+
+    id: str
+    alias: str
+    served_model: str
+    runtime: str
+    kind: str
+    state: str
+
+
+class ScalingView(Message):
+    """Bounds on the number of replicas."""
+
+    min_replicas: int
+    max_replicas: int
+
+
+class Identifiers(Message):
+    """Where the endpoint stands on vCluster Platform and in our own records."""
+
+    project: str
+    tenant_cluster: str
+    template: str
+    template_version: str
+    node_type: str
+    route: str
+    operation: str
+    revision: str
+
+
+class EndpointView(Message):
+    """One endpoint. `stage` is the first one that is not done, null when all are."""
+
+    id: str
+    name: str
+    tenant: str
+    team: str | None = None
+    region: str
+    tier: str
+    phase: str
+    reason: str = ""
+    message: str = ""
+    stage: str | None = None
+    stages: tuple[StageView, ...] = ()
+    url: str
+    model: ModelState
+    identifiers: Identifiers
+    scaling: ScalingView
+    created_at: datetime
+    updated_at: datetime
+
+
+class EndpointAccepted(Message):
+    """The answer to a create. `endpoint` is null when a repeated request names one that is gone by now."""
+
+    operation: OperationView
+    endpoint: EndpointView | None = None
