@@ -21,7 +21,9 @@ from provisioner.domain.errors import InvariantError, RejectedError, RetryableEr
 TRANSACTION_SECONDS = 10.0
 """The longest a transaction may take, waiting for a connection and for locks included."""
 
-_BUSY_SECONDS = 5.0
+BUSY_SECONDS = 5.0
+"""The longest SQLite waits for another process's write; a call that is given up meanwhile cannot end earlier."""
+
 _CONNECT_SECONDS = 5
 _POOL_SIZE = 8
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg"}
@@ -92,7 +94,7 @@ def _unknown_database() -> RejectedError:
 
 def _sqlite_engine(url: Any) -> AsyncEngine:
     engine = create_async_engine(
-        url, connect_args={"timeout": _BUSY_SECONDS}, pool_size=_POOL_SIZE, max_overflow=0, hide_parameters=True
+        url, connect_args={"timeout": BUSY_SECONDS}, pool_size=_POOL_SIZE, max_overflow=0, hide_parameters=True
     )
 
     @event.listens_for(engine.sync_engine, "connect")

@@ -1,0 +1,177 @@
+"""The database itself: migrations, dialects, and what happens when it is down, locked or slow."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+from provisioner.domain.errors import InvariantError, RejectedError, RetryableError
+from provisioner.domain.ids import OperationId
+from provisioner.store import database as database_module
+from provisioner.store.database import open_database
+from provisioner.store.schema import METADATA
+from provisioner.store.sql import SqlStore, open_store
+from tests.store.examples import EVERY_VERB, SteppedClock, operation
+
+ON_POSTGRESQL = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+
+
+async def run(url: str, statement: str) -> None:
+    database = open_database(url)
+    async with database.write() as connection:
+        await connection.execute(text(statement))
+    await database.close()
+
+
+@pytest.mark.usefixtures("store")
+async def test_migrations_build_the_tables_that_the_code_uses(url: str) -> None:
+    def differences(connection: Connection) -> list[object]:
+        return list(compare_metadata(MigrationContext.configure(connection), METADATA))
+
+    database = open_database(url)
+    async with database.read() as connection:
+        assert await connection.run_sync(differences) == []
+    await database.close()
+
+
+async def test_of_processes_that_start_together_one_migrates_and_all_serve(url: str, clock: SteppedClock) -> None:
+    stores = await asyncio.gather(*(open_store(url, clock=clock) for _ in range(4)))
+    for number, store in enumerate(stores):
+        await store.operations.submit(operation(id=OperationId(f"op-{number}"), subject=f"ep-{number}"))
+    assert len(await stores[0].operations.list()) == 4
+    for store in stores:
+        await store.close()
+
+
+@pytest.mark.usefixtures("store")
+async def test_database_that_is_ahead_of_this_version_is_served_as_it_is(url: str, clock: SteppedClock) -> None:
+    await run(url, "UPDATE alembic_version SET version_num = '9999'")
+    again = await open_store(url, clock=clock)
+    assert (await again.operations.submit(operation())).is_new
+    await again.close()
+
+
+async def test_failing_migration_leaves_nothing_of_itself(url: str, clock: SteppedClock) -> None:
+    await run(url, "CREATE TABLE steps (in_the_way INTEGER)")
+    with pytest.raises(InvariantError, match="steps"):
+        await open_store(url, clock=clock)
+    await run(url, "DROP TABLE steps")
+    store = await open_store(url, clock=clock)
+    assert await store.operations.list() == []
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://root:tnt-secret@example.com/x", "sqlite://", "sqlite:///:memory:", "tnt-secret", ""]
+)
+async def test_unsupported_database_is_refused_without_repeating_its_url(url: str, clock: SteppedClock) -> None:
+    with pytest.raises(RejectedError) as refused:
+        await open_store(url, clock=clock)
+    assert refused.value.reason == "DatabaseUnknown" and refused.value.hint
+    assert "tnt-secret" not in str(refused.value) + refused.value.hint
+
+
+async def test_database_that_is_down_is_a_retryable_error_without_its_password(
+    tmp_path: Path, clock: SteppedClock
+) -> None:
+    with socket.socket() as closed:  # bound, not listening: nobody else gets the port meanwhile
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        for url in (f"postgresql://acme:tnt-secret@127.0.0.1:{port}/x", f"sqlite:///{tmp_path}/missing/x.sqlite"):
+            with pytest.raises(RetryableError) as away:
+                await open_store(url, clock=clock)
+            assert away.value.reason == "DatabaseUnavailable"
+            assert "tnt-secret" not in str(away.value)
+
+
+@asynccontextmanager
+async def locked(url: str) -> AsyncIterator[None]:
+    """The operations are locked by somebody else, who writes nothing."""
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.close()
+    else:
+        with psycopg.connect(url) as other:
+            other.execute("LOCK TABLE operations")
+            yield
+
+
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits long for a lock."""
+    monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(database_module, "TRANSACTION_SECONDS", 0.5)
+
+
+@pytest.mark.usefixtures("impatience")
+async def test_locked_database_is_a_retryable_error_and_all_goes_on_after_it(
+    url: str, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await open_store(url, clock=clock)
+    await store.operations.submit(operation())
+    async with locked(url):
+        # more calls than there are connections
+        calls = (store.operations.claim("a", clock.now(), verbs=EVERY_VERB) for _ in range(20))
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert {(type(answer), getattr(answer, "reason", "")) for answer in answers} == {
+        (RetryableError, "DatabaseUnavailable")
+    }
+    monkeypatch.undo()
+    claimed = await store.operations.claim("a", clock.now(), verbs=EVERY_VERB)
+    assert claimed and claimed.attempts == 1
+    await store.close()
+
+
+@pytest.mark.usefixtures("impatience")
+async def test_cancelled_call_gives_its_connection_back(url: str, clock: SteppedClock) -> None:
+    store = await open_store(url, clock=clock)
+    async with locked(url):
+        calls = [asyncio.create_task(store.operations.submit(operation())) for _ in range(20)]
+        await asyncio.wait(calls, timeout=0.05)
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+    assert (await store.operations.submit(operation())).is_new
+    await store.close()
+
+
+@ON_POSTGRESQL
+async def test_lost_connections_are_replaced(postgresql: str, store: SqlStore, url: str) -> None:
+    with psycopg.connect(f"{postgresql}/postgres", autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [url.rpartition("/")[2]]
+        )
+    assert (await store.operations.submit(operation())).is_new
+
+
+@ON_POSTGRESQL
+async def test_no_advisory_lock_is_held_while_serving(postgresql: str, store: SqlStore, url: str) -> None:
+    await store.operations.submit(operation())
+    with psycopg.connect(url) as other:
+        assert other.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (0,)
+
+
+@ON_POSTGRESQL
+async def test_claims_do_not_wait_for_a_row_that_is_being_claimed(
+    store: SqlStore, url: str, clock: SteppedClock
+) -> None:
+    """Ledger: OPS-03"""
+    for number in range(2):
+        await store.operations.submit(operation(id=OperationId(f"op-{number}"), subject=f"ep-{number}"))
+    with psycopg.connect(url) as other:
+        other.execute("SELECT 1 FROM operations WHERE id = 'op-0' FOR UPDATE")
+        claimed = await store.operations.claim("a", clock.now(), verbs=EVERY_VERB)
+        assert claimed and claimed.id == "op-1"
+        assert await store.operations.claim("b", clock.now(), verbs=EVERY_VERB) is None
