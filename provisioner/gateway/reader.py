@@ -57,7 +57,6 @@ class RequestReader:
         """Reads on. Raises `RefusedError` when the connection must end with that refusal."""
         if self._is_last:
             return
-        was_in_head = self.is_in_head
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -67,7 +66,7 @@ class RequestReader:
                 raise error.__context__ from None
             if not self._is_last:  # what follows a request that closes its connection is of no interest
                 raise RefusedError(malformed_http(str(error))) from None
-        if was_in_head and self.is_in_head:
+        if self.is_in_head and not self.ready:  # then all of `data` belongs to this unfinished header block
             self._unfinished_bytes += len(data)
             if self._unfinished_bytes > self._limits.header_bytes:
                 raise RefusedError(headers_too_large())

@@ -1,0 +1,268 @@
+"""HTTP on raw sockets: what is refused, what is bounded, and what a connection may do."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from provisioner.gateway.server import Limits
+from tests.gateway.conftest import Stage, StageMaker
+from tests.gateway.stub import SECRET
+
+BODY = b'{"model":"chat"}'
+START = b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n"
+HEAD = START + b"X-API-Key: %b\r\n" % SECRET.encode()
+WHOLE = HEAD + b"Content-Length: 16\r\n\r\n" + BODY
+SMUGGLED = b"GET /v1/models HTTP/1.1\r\nHost: a\r\nX-API-Key: %b\r\n\r\n" % SECRET.encode()
+
+
+def statuses(received: bytes) -> list[int]:
+    """The statuses of all answers in `received`."""
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", received)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: 16\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 16\r\n",
+        b"Content-Length: 16\r\nContent-Length: 16\r\n",
+        b"Content-Length: 16, 16\r\n",
+        b"Content-Length: +16\r\n",
+        b"Content-Length: -1\r\n",
+        b"Content-Length: 0x10\r\n",
+        b"Content-Length:\r\n",
+        b"Content-Length : 16\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Transfer-Encoding: gzip, chunked\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        b"X: a\r\n b\r\nContent-Length: 16\r\n",
+        b"X: a\nContent-Length: 16\r\n",
+        b"X: a\rContent-Length: 16\r\n",
+        b"X: \0\r\nContent-Length: 16\r\n",
+        b"X Y: 1\r\nContent-Length: 16\r\n",
+        b": 1\r\nContent-Length: 16\r\n",
+        b"Host: b\r\nContent-Length: 16\r\n",
+        b"Authorization: Bearer x\r\nAuthorization: Bearer y\r\nContent-Length: 16\r\n",
+        b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 16\r\n",
+    ],
+)
+async def test_ambiguous_framing_is_400_and_ends_the_connection(stage: Stage, fields: bytes) -> None:
+    received = await stage.raw(HEAD + fields + b"\r\n" + BODY + SMUGGLED)
+    assert statuses(received) == [400]
+    assert b"connection: close" in received
+    assert stage.replica.received == []
+
+
+@pytest.mark.parametrize(
+    "chunks", [b"zz\r\n", b"1\nx\r\n0\r\n\r\n", b"1\r\nxx0\r\n\r\n", b"fffffffffffffffff\r\n", b"-1\r\n"]
+)
+async def test_bad_chunk_is_400(stage: Stage, chunks: bytes) -> None:
+    received = await stage.raw(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + SMUGGLED)
+    assert statuses(received) == [400]
+    assert stage.replica.received == []
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 400),
+        (b"GET /v1/models HTTP/2.0\r\nHost: a\r\n\r\n", 505),
+        (b"GET /v1/models HTTP/0.9\r\nHost: a\r\n\r\n", 505),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"BREW /v1/models HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+        (b"GET /v1/models HTTP/1.1\nHost: a\n\n", 400),
+        (HEAD + b"Transfer-Encoding: chunked\r\nExpect: 200-ok\r\n\r\n", 417),
+        (WHOLE.replace(b"POST", b"GET") + b"", 405),
+        (WHOLE.replace(b"POST", b"TRACE"), 405),
+    ],
+)
+async def test_request_that_is_not_served_gets_the_right_status(stage: Stage, data: bytes, status: int) -> None:
+    assert statuses(await stage.raw(data, wait=0.3))[:1] == [status]
+    assert stage.replica.received == []
+
+
+async def test_http_1_0_with_chunked_body_is_refused(stage: Stage) -> None:
+    head = HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"Transfer-Encoding: chunked\r\n\r\n"
+    assert statuses(await stage.raw(head + b"10\r\n" + BODY + b"\r\n0\r\n\r\n")) == [400]
+
+
+async def test_http_1_0_answer_ends_with_the_connection(stage: Stage) -> None:
+    received = await stage.raw(WHOLE.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert statuses(received) == [200]
+    assert received.endswith(b"connection: close\r\n\r\n{}")
+
+
+async def test_http_1_0_connection_is_kept_when_asked_for(stage: Stage) -> None:
+    request = WHOLE.replace(b"HTTP/1.1\r\n", b"HTTP/1.0\r\nConnection: keep-alive\r\n")
+    received = await stage.raw(request + WHOLE.replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n"))
+    assert statuses(received) == [200, 200]
+    assert b"connection: keep-alive" in received
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+async def test_body_is_bounded_at_the_byte(make_stage: StageMaker, extra: int, *, chunked: bool) -> None:
+    """Ledger: GW-02."""
+    async with make_stage(limits=Limits(body_bytes=100_000, drain_seconds=0.2)) as stage:
+        body = b'{"model":"chat","x":"' + b"x" * (100_000 - 23 + extra) + b'"}'
+        if chunked:
+            pieces = [body[at : at + 999] for at in range(0, len(body), 999)]
+            framed = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+            data = HEAD + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + framed
+        else:
+            data = HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        received = await stage.raw(data)
+        assert statuses(received) == [413 if extra else 200]
+        assert len(stage.replica.received) == (0 if extra else 1)
+        if extra:
+            assert b'"code": "request_too_large"' in received
+        else:
+            assert stage.replica.received[0].body == body.replace(b'"chat"', b'"served/chat"')
+
+
+async def test_body_that_announces_too_much_is_refused_before_it_is_sent(stage: Stage) -> None:
+    head = HEAD + b"X-Request-ID: mine\r\nExpect: 100-continue\r\nContent-Length: 16777217\r\n\r\n"
+    received = await stage.raw(head)
+    assert statuses(received) == [413]
+    assert b"x-request-id: mine" in received
+
+
+async def test_caller_without_a_key_is_refused_before_its_body_is_sent(stage: Stage) -> None:
+    received = await stage.raw(START + b"Expect: 100-continue\r\nContent-Length: 16\r\n\r\n")
+    assert statuses(received) == [401]
+
+
+async def test_refusal_is_readable_by_a_caller_that_is_still_sending(stage: Stage) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    writer.write(START + b"Content-Length: 8000000\r\n\r\n")
+    for _ in range(80):
+        writer.write(b"x" * 100_000)
+        await asyncio.sleep(0)
+    received = await asyncio.wait_for(reader.read(), 3)
+    assert statuses(received) == [401]
+    writer.close()
+
+
+async def test_expectation_is_met_before_the_body_comes(stage: Stage) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    writer.write(HEAD + b"Expect: 100-continue\r\nContent-Length: 16\r\n\r\n")
+    assert await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 2) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    writer.write(BODY)
+    assert b"200 OK" in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 2)
+    assert stage.replica.received[0].header("expect") is None
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"X: " + b"x" * 40_000 + b"\r\n",
+        b"".join(b"X%d: 1\r\n" % number for number in range(101)),
+        b"X" * 40_000,
+        b"X: " + b"x" * 300_000,
+    ],
+    ids=["long-value", "many-fields", "endless-name", "endless-value"],
+)
+async def test_header_block_is_bounded(stage: Stage, fields: bytes) -> None:
+    assert statuses(await stage.raw(HEAD + fields)) == [431]
+    assert statuses(await stage.raw(b"GET /v1/" + b"x" * 40_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n")) == [431]
+
+
+async def test_trailers_are_bounded_and_dropped(stage: Stage) -> None:
+    head = HEAD + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n" + BODY + b"\r\n0\r\n"
+    assert statuses(await stage.raw(head + b"Authorization: x\r\nX-Late: 1\r\n\r\n")) == [200]
+    assert stage.replica.received[0].header("x-late") is None
+    assert statuses(await stage.raw(head + b"X-Late: " + b"x" * 40_000 + b"\r\n\r\n")) == [431]
+
+
+async def test_slow_header_block_and_slow_body_are_408(make_stage: StageMaker) -> None:
+    async with make_stage(limits=Limits(header_seconds=0.3, body_seconds=0.3, drain_seconds=0.2)) as stage:
+        slow_head, slow_body = await asyncio.gather(
+            stage.raw(HEAD), stage.raw(HEAD + b"Content-Length: 16\r\n\r\n" + BODY[:5])
+        )
+        assert (statuses(slow_head), statuses(slow_body)) == ([408], [408])
+        assert await stage.raw(b"") == b""
+
+
+async def test_idle_connection_is_closed_without_a_word(make_stage: StageMaker) -> None:
+    async with make_stage(limits=Limits(keep_alive_seconds=0.3, drain_seconds=0.2)) as stage:
+        received = await stage.raw(WHOLE, wait=3)
+        assert statuses(received) == [200]
+
+
+async def test_pipelined_requests_are_answered_in_order(stage: Stage) -> None:
+    bad = SMUGGLED.replace(b"/v1/models", b"/v1/models/none")
+    last = SMUGGLED.replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n")
+    received = await stage.raw(WHOLE + bad + WHOLE + SMUGGLED + last + b"ignored")
+    assert statuses(received) == [200, 404, 200, 200, 200]
+    assert len(stage.replica.received) == 2
+
+
+async def test_requests_that_arrive_while_one_is_answered_wait_their_turn(stage: Stage) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    for _ in range(50):
+        writer.write(WHOLE)
+        await asyncio.sleep(0)
+    writer.write(SMUGGLED.replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n"))
+    received = await asyncio.wait_for(reader.read(), 5)
+    assert statuses(received) == [200] * 51
+    writer.close()
+
+
+async def test_thousands_of_pipelined_requests_of_a_caller_that_does_not_read_are_bounded(stage: Stage) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port, limit=1024)
+    sent = 0
+    while writer.transport.get_write_buffer_size() < 4_000_000 and sent < 200_000_000:
+        writer.write(SMUGGLED * 1000)
+        sent += len(SMUGGLED) * 1000
+        await asyncio.sleep(0)
+    connection = next(iter(stage.gateway._path.connections))
+    assert len(connection._unread) < 1_000_000
+    assert len(connection._reader.ready) < 10_000
+    writer.transport.abort()
+
+
+async def test_request_in_single_bytes_is_understood(stage: Stage) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    for at in range(len(WHOLE)):
+        writer.write(WHOLE[at : at + 1])
+        await asyncio.sleep(0)
+    assert b"200 OK" in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    assert stage.replica.received[0].body == b'{"model":"served/chat"}'
+    writer.close()
+
+
+async def test_head_and_options_are_answered_without_a_body(stage: Stage) -> None:
+    head = SMUGGLED.replace(b"GET", b"HEAD")
+    received = await stage.raw(head + head.replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n"))
+    assert statuses(received) == [200, 200]
+    assert received.endswith(b"\r\n\r\n")
+    assert b"{" not in received
+    options = await stage.raw(
+        head.replace(b"HEAD", b"OPTIONS").replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n")
+    )
+    assert statuses(options) == [204]
+    assert b"allow: " in options
+
+
+async def test_absolute_target_is_read_as_its_path(stage: Stage) -> None:
+    received = await stage.raw(
+        WHOLE.replace(b" /v1", b" http://a/v1").replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n")
+    )
+    assert statuses(received) == [200]
+    assert stage.replica.received[0].line == "POST /v1/chat/completions HTTP/1.1"
+
+
+async def test_connection_over_the_bound_is_503(make_stage: StageMaker) -> None:
+    async with make_stage(limits=Limits(connections=2, drain_seconds=0.2)) as stage:
+        opened = [await asyncio.open_connection("127.0.0.1", stage.gateway.port) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        assert statuses(await stage.raw(SMUGGLED)) == [503]
+        for _, writer in opened:
+            writer.close()

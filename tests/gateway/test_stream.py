@@ -1,0 +1,193 @@
+"""Answers as they flow: flushed at once, no faster than the caller reads, and ended when the caller leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import time
+
+from provisioner.gateway.server import Limits
+from tests.gateway.conftest import Stage, StageMaker, until
+from tests.gateway.stub import SECRET, Received
+
+BODY = b'{"model":"chat"}'
+REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nX-API-Key: %b\r\nContent-Length: 16\r\n\r\n%b" % (
+    SECRET.encode(),
+    BODY,
+)
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    """One chunk of a chunked body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def stream_for_ever(request: Received, writer: asyncio.StreamWriter) -> None:
+    """Sends events until the other side is gone."""
+    writer.write(STREAM)
+    while True:
+        writer.write(chunk(b"data: {}\n\n"))
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+async def test_events_reach_the_caller_one_by_one(stage: Stage) -> None:
+    """Ledger: GW-06."""
+
+    async def stream(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM)
+        for number in range(20):
+            writer.write(chunk(b"data: %d\n\n" % number))
+            await writer.drain()
+            await asyncio.sleep(0.1)
+        writer.write(b"0\r\n\r\n")
+
+    stage.replica.script = stream
+    seen: list[tuple[float, bytes]] = []
+    headers = {"X-API-Key": SECRET}
+    async with stage.http.post(f"{stage.url}/v1/chat/completions", data=BODY, headers=headers) as answer:
+        async for piece in answer.content.iter_any():
+            seen.append((time.monotonic(), piece))
+    gaps = [later - earlier for (earlier, _), (later, _) in zip(seen, seen[1:], strict=False)]
+    assert sum(gap > 0.05 for gap in gaps) >= 19
+    assert b"".join(piece for _, piece in seen) == b"".join(b"data: %d\n\n" % number for number in range(20))
+
+
+async def test_replica_sees_within_a_second_that_the_caller_has_left(stage: Stage) -> None:
+    """Ledger: GW-17."""
+    stage.replica.script = stream_for_ever
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    writer.write(REQUEST)
+    await reader.readuntil(b"data: {}")
+    writer.close()
+    async with asyncio.timeout(1):
+        await stage.replica.left.wait()
+    await until(lambda: stage.gateway._path.counters.caller_left == 1)
+
+
+async def test_replica_sees_that_the_caller_left_before_the_answer_began(stage: Stage) -> None:
+    """Ledger: GW-17."""
+
+    async def silent(request: Received, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(60)
+
+    stage.replica.script = silent
+    _, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    writer.write(REQUEST + REQUEST[:30])
+    await until(lambda: len(stage.replica.received) == 1)
+    writer.transport.abort()
+    async with asyncio.timeout(1):
+        await stage.replica.left.wait()
+
+
+async def test_slow_caller_slows_the_replica_and_costs_no_memory(stage: Stage) -> None:
+    sent = 0
+
+    async def flood(request: Received, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(STREAM)
+        for _ in range(2000):
+            writer.write(chunk(b"x" * 65_536))
+            await writer.drain()
+            sent += 65_536
+        writer.write(b"0\r\n\r\n")
+
+    stage.replica.script = flood
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port, limit=65_536)
+    writer.write(REQUEST)
+    await reader.readexactly(1000)
+    await until(lambda: sent > 0)
+    before = -1
+    while before != sent:
+        before = sent
+        await asyncio.sleep(0.2)
+    assert sent < 40_000_000
+    connection = next(iter(stage.gateway._path.connections))
+    assert connection._transport.get_write_buffer_size() < 2_000_000
+    received = 1000
+    while piece := await asyncio.wait_for(reader.read(1_000_000), 5):
+        received += len(piece)
+        if received > 2000 * 65_536 and piece.endswith(b"0\r\n\r\n"):
+            break
+    assert sent == 2000 * 65_536
+    writer.close()
+
+
+async def test_coded_content_passes_undecoded(stage: Stage) -> None:
+    content = gzip.compress(json.dumps({"x": "y" * 10_000}).encode())
+
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+        writer.write(head + chunk(content[:10]) + chunk(content[10:]) + b"0\r\nX-Trailer: 1\r\n\r\n")
+
+    stage.replica.script = answer
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    writer.write(REQUEST)
+    received = await asyncio.wait_for(reader.readuntil(b"0\r\n\r\n"), 2)
+    assert chunk(content) in received or chunk(content[:10]) + chunk(content[10:]) in received
+    assert b"Trailer" not in received
+    assert b"content-encoding: gzip" in received.lower()
+    writer.close()
+
+
+async def test_caller_with_http_1_0_gets_a_stream_without_chunks(stage: Stage) -> None:
+    async def stream(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM + chunk(b"one") + chunk(b"two") + b"0\r\n\r\n")
+
+    stage.replica.script = stream
+    received = await stage.raw(REQUEST.replace(b"HTTP/1.1\r\n", b"HTTP/1.0\r\nConnection: keep-alive\r\n"))
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert body == b"onetwo"
+    assert b"connection: close" in head
+    assert b"chunked" not in head
+
+
+async def test_answer_that_ends_with_the_replica_s_connection_is_complete(stage: Stage) -> None:
+    async def old(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\nhello")
+        await writer.drain()
+        writer.close()
+
+    stage.replica.script = old
+    answer = await stage.chat()
+    assert (answer.status, answer.body) == (200, b"hello")
+    assert (await stage.chat()).status == 200
+
+
+async def test_answer_that_breaks_off_is_broken_off_for_the_caller_too(stage: Stage) -> None:
+    async def broken(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM + chunk(b"data: 1\n\n"))
+        await writer.drain()
+        writer.transport.abort()
+
+    stage.replica.script = broken
+    received = await stage.raw(REQUEST)
+    assert b"data: 1" in received
+    assert not received.endswith(b"0\r\n\r\n")
+
+
+async def test_stream_that_falls_silent_is_broken_off(make_stage: StageMaker) -> None:
+    async def silent(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM + chunk(b"data: 1\n\n"))
+        await writer.drain()
+        await asyncio.sleep(60)
+
+    async with make_stage(limits=Limits(silence_seconds=0.4, drain_seconds=0.2)) as stage:
+        stage.replica.script = silent
+        received = await stage.raw(REQUEST, wait=5)
+        assert b"data: 1" in received
+        assert not received.endswith(b"0\r\n\r\n")
+        async with asyncio.timeout(1):
+            await stage.replica.left.wait()
+
+
+async def test_interim_answers_of_the_replica_are_not_passed_on(stage: Stage) -> None:
+    async def hints(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    stage.replica.script = hints
+    received = await stage.raw(REQUEST, wait=0.3)
+    assert received.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Link" not in received
