@@ -58,8 +58,13 @@ def mortal(laptop: Installation, moments: Moments) -> World:
     )
 
 
-def starting(folder: Path, prepare: Prepare) -> Start:
-    """A life that begins with the operation that `prepare` submits."""
+def engine_only(laptop: Installation, moments: Moments) -> World:
+    """The installation's world as it is: only the engine's own moments count."""
+    return laptop.world
+
+
+def starting(folder: Path, prepare: Prepare, around: Callable[[Installation, Moments], World] = mortal) -> Start:
+    """A life that begins with the operation that `prepare` submits; `around` adds moments to those of the engine."""
 
     @asynccontextmanager
     async def start(moments: Moments) -> AsyncIterator[Trial]:
@@ -67,7 +72,7 @@ def starting(folder: Path, prepare: Prepare) -> Start:
             async with installation(Path(life)) as laptop:
                 operation = await prepare(laptop)
                 laptop.platform.effects.clear()
-                laptop.world = mortal(laptop, moments)
+                laptop.world = around(laptop, moments)
                 yield Trial(
                     store=laptop.store.operations,
                     clock=laptop.clock,
@@ -121,7 +126,7 @@ async def test_create_killed_at_every_moment_ends_ready_and_made_everything_once
 
 
 async def test_create_that_is_refused_killed_at_every_moment_ends_failed(tmp_path: Path) -> None:
-    names = await assert_survives_every_kill(starting(tmp_path, refused))
+    names = await assert_survives_every_kill(starting(tmp_path, refused, engine_only))
     assert "after on_failed" in names
 
 
@@ -134,4 +139,4 @@ async def test_delete_killed_at_every_moment_leaves_nothing(tmp_path: Path) -> N
 
 
 async def test_delete_of_a_half_made_endpoint_killed_at_every_moment_leaves_nothing(tmp_path: Path) -> None:
-    await assert_survives_every_kill(starting(tmp_path, half_made))
+    await assert_survives_every_kill(starting(tmp_path, half_made, engine_only))
