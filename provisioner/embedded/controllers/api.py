@@ -185,6 +185,21 @@ class Api:
         except KeyError:
             raise NotFoundError(f"finding kind {api_version} {kind}: the server does not serve it") from None
 
+    async def kinds(self) -> tuple[Kind, ...]:
+        """All kinds that the server serves, in each group's preferred version, of which objects can be deleted."""
+        groups = await self._send("GET", "/apis")
+        versions = ["v1", *(group["preferredVersion"]["groupVersion"] for group in groups["groups"])]
+        found: tuple[Kind, ...] = ()
+        for api_version in versions:
+            listing = await self._send("GET", ("/apis/" if "/" in api_version else "/api/") + api_version)
+            group, _, version = api_version.rpartition("/")
+            found += tuple(
+                Kind(group, version, entry["kind"], entry["name"], entry["namespaced"])
+                for entry in listing["resources"]
+                if "/" not in entry["name"] and "delete" in entry["verbs"]
+            )
+        return found
+
     async def _send(
         self,
         method: str,

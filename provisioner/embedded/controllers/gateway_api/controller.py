@@ -16,7 +16,7 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.errors import ConflictError
 from provisioner.embedded.controllers.api import Api, Json
 from provisioner.embedded.controllers.conditions import Condition, write_conditions
-from provisioner.embedded.controllers.core_kinds import (
+from provisioner.embedded.controllers.core.kinds import (
     CONFIG_MAP,
     GATEWAY,
     GATEWAY_CLASS,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from provisioner.embedded.controllers.api import Json
-from provisioner.embedded.controllers.core_kinds import ADDRESS_ANNOTATION
+from provisioner.embedded.controllers.core.kinds import ADDRESS_ANNOTATION
 from provisioner.embedded.controllers.gateway_api.attachment import attached_routes, backend_problem
 from provisioner.embedded.controllers.gateway_api.world import Reference, World, covers
 from provisioner.embedded.controllers.loop import is_true

@@ -36,9 +36,10 @@ async def test_manifests_of_a_path_are_read_at_a_revision(bare: Path) -> None:
 
 
 async def test_only_manifests_directly_under_the_path_count(bare: Path) -> None:
+    listed = {"kind": "List", "apiVersion": "v1", "items": [yaml.safe_load(_MAP.format(name="three"))]}
     files = {
         "app/one.yaml": _MAP.format(name="one") + "---\n" + _MAP.format(name="two"),
-        "app/list.json": json.dumps({"kind": "List", "apiVersion": "v1", "items": [yaml.safe_load(_MAP.format(name="three"))]}),
+        "app/list.json": json.dumps(listed),
         "app/README.md": "# no manifest",
         "app/deeper/four.yaml": _MAP.format(name="four"),
         "application/five.yaml": _MAP.format(name="five"),

@@ -1,0 +1,24 @@
+"""The one list of core loops; the plane starts it over the control plane cluster and over every tenant cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from provisioner.domain.clock import Clock
+from provisioner.embedded.controllers.core.endpoints import endpoints_controller
+from provisioner.embedded.controllers.core.garbage import garbage_controller
+from provisioner.embedded.controllers.core.namespace import namespace_controller
+from provisioner.embedded.controllers.core.quota import quota_controller
+from provisioner.embedded.controllers.core.volume import volume_controller
+from provisioner.embedded.controllers.loop import Controller
+
+
+def core_controllers(*, clock: Clock) -> Sequence[Controller]:
+    """Endpoints, garbage collection, namespace removal, quota status and bound volume claims."""
+    return (
+        endpoints_controller(),
+        garbage_controller(),
+        namespace_controller(clock=clock),
+        quota_controller(),
+        volume_controller(),
+    )
