@@ -1,0 +1,137 @@
+"""The API as an in-process application on a real SQLite store, with a stepped clock and counting ids."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from provisioner.api.app import create_app
+from provisioner.api.services import Services
+from provisioner.domain.ids import EndpointId, KeyId, OperationId
+from provisioner.domain.key import key_digest
+from provisioner.store.sql import open_store
+from tests.store.examples import SteppedClock
+from tests.unit.catalog.packs import small_catalog, small_site
+
+OPERATOR_KEY = "operator-key"
+GATEWAY_KEY = "gateway-key"
+REQUEST: dict[str, Any] = {
+    "name": "chat",
+    "tenant": "acme",
+    "model": "tiny",
+    "region": "local",
+    "tier": "dedicated",
+    "scaling": {"minReplicas": 1, "maxReplicas": 2},
+}
+
+
+class CountingIds:
+    """Identifiers that count."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+    def endpoint(self) -> EndpointId:
+        """The next endpoint id."""
+        return EndpointId(f"ep-{self._next():010}")
+
+    def operation(self) -> OperationId:
+        """The next operation id."""
+        return OperationId(f"op-{self._next():016}")
+
+    def key(self) -> KeyId:
+        """The next key id."""
+        return KeyId(f"key-{self._next():010}")
+
+    def secret(self) -> str:
+        """The next secret, of a customer key's form."""
+        return f"tnt-{self._next():043}"
+
+
+class Wakes:
+    """Counts who was woken."""
+
+    def __init__(self) -> None:
+        self.worker = 0
+        self.reconciler = 0
+
+    def wake_worker(self) -> None:
+        """Count a call."""
+        self.worker += 1
+
+    def wake_reconciler(self) -> None:
+        """Count a call."""
+        self.reconciler += 1
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    """A clock that tests move."""
+    return SteppedClock()
+
+
+@pytest.fixture
+def wakes() -> Wakes:
+    """Who was woken."""
+    return Wakes()
+
+
+@pytest.fixture
+async def services(tmp_path: Path, clock: SteppedClock, wakes: Wakes) -> AsyncIterator[Services]:
+    """Services on a fresh store with the small catalog."""
+    store = await open_store(f"sqlite:///{tmp_path}/store.sqlite", clock=clock)
+    yield Services(
+        store=store,
+        catalog=small_catalog(),
+        site=small_site(),
+        clock=clock,
+        ids=CountingIds(),
+        operator_key_digest=key_digest(OPERATOR_KEY),
+        gateway_key_digest=key_digest(GATEWAY_KEY),
+        wake_worker=wakes.wake_worker,
+        wake_reconciler=wakes.wake_reconciler,
+    )
+    await store.close()
+
+
+@pytest.fixture
+async def transport(services: Services) -> httpx2.ASGITransport:
+    """The application without a socket."""
+    return httpx2.ASGITransport(create_app(services))
+
+
+@pytest.fixture
+async def stranger(transport: httpx2.ASGITransport) -> AsyncIterator[httpx2.AsyncClient]:
+    """Somebody without a key."""
+    async with httpx2.AsyncClient(transport=transport, base_url="http://api.example.com") as http:
+        yield http
+
+
+@pytest.fixture
+async def operator(transport: httpx2.ASGITransport) -> AsyncIterator[httpx2.AsyncClient]:
+    """The operator; every request has an idempotency key of its own unless it brings one."""
+    headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
+    async with httpx2.AsyncClient(transport=transport, base_url="http://api.example.com", headers=headers) as http:
+        yield http
+
+
+@pytest.fixture
+async def acme(operator: httpx2.AsyncClient) -> str:
+    """The tenant acme, as it is right after it was asked for."""
+    body = {"name": "acme", "displayName": "Acme", "tiers": ["dedicated"]}
+    answer = await operator.post("/api/v1/tenants", json=body, headers=idempotent("tenant"))
+    assert answer.status_code == 202, answer.text
+    return "acme"
+
+
+def idempotent(key: str) -> dict[str, str]:
+    """The header."""
+    return {"Idempotency-Key": key}

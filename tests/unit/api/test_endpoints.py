@@ -1,0 +1,234 @@
+"""Endpoints over REST: asked for, shown, given up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+
+from provisioner.api.services import Services
+from provisioner.domain.conditions import Stage, StageName, StageState, update_stages
+from provisioner.domain.endpoint import Phase
+from provisioner.domain.ids import EndpointId, OperationId
+from provisioner.domain.operation import OperationState, Verb
+from provisioner.store.interface import Turn
+from tests.store.examples import SteppedClock
+from tests.unit.api.conftest import REQUEST, Wakes, idempotent
+
+
+async def create(operator: httpx2.AsyncClient, body: Any = None, *, key: str = "a") -> httpx2.Response:
+    return await operator.post("/api/v1/endpoints", json=REQUEST if body is None else body, headers=idempotent(key))
+
+
+async def finish(services: Services, clock: SteppedClock, *, state: OperationState = OperationState.SUCCEEDED) -> None:
+    """End the operation that is due, as a worker would."""
+    operation = await services.store.operations.claim("test", clock.now(), verbs=tuple(Verb))
+    assert operation is not None
+    assert operation.lease is not None
+    turn = Turn(state=state, next_attempt_at=clock.now(), attempts=0)
+    await services.store.operations.release(operation.id, operation.lease.fence, turn, clock.now())
+
+
+async def test_creating_answers_the_operation_at_once(
+    operator: httpx2.AsyncClient, acme: str, services: Services, wakes: Wakes
+) -> None:
+    """Ledger: OPS-01, OPS-02, LIF-01, LIF-11."""
+    answer = await operator.post(
+        "/api/v1/endpoints", json=REQUEST, headers=idempotent("a") | {"X-Request-ID": "my-request"}
+    )
+    assert answer.status_code == 202
+    operation, endpoint = answer.json()["operation"], answer.json()["endpoint"]
+    assert answer.headers["Location"] == f"/api/v1/operations/{operation['id']}"
+    assert (operation["verb"], operation["state"], operation["subject"]) == (
+        "endpoint.create",
+        "pending",
+        endpoint["id"],
+    )
+    assert [stage["name"] for stage in operation["stages"]] == [name.value for name in StageName]
+    stored = await services.store.operations.get(OperationId(operation["id"]))
+    assert (stored.request_id, stored.actor, stored.state) == ("my-request", "operator", OperationState.PENDING)
+    assert wakes.worker == 2
+
+
+async def test_the_same_key_answers_the_same_operation(
+    operator: httpx2.AsyncClient, acme: str, services: Services
+) -> None:
+    """Ledger: OPS-01."""
+    first = (await create(operator)).json()
+    again = await create(operator, json.loads(json.dumps(REQUEST, sort_keys=True)))
+    assert again.status_code == 202
+    assert again.json()["operation"]["id"] == first["operation"]["id"]
+    assert again.json()["endpoint"]["id"] == first["endpoint"]["id"]
+    assert len(await services.store.endpoints.list()) == 1
+    reused = await create(operator, REQUEST | {"name": "other"})
+    assert (reused.status_code, reused.json()["reason"]) == (422, "IdempotencyKeyReused")
+
+
+@pytest.mark.parametrize("key", [None, "", "x" * 129, "a b"])
+async def test_without_an_idempotency_key_nothing_is_done(
+    operator: httpx2.AsyncClient, acme: str, services: Services, key: str | None
+) -> None:
+    """Ledger: OPS-01."""
+    headers = {"Idempotency-Key": key} if key is not None else {}
+    for method, path in (("POST", "/endpoints"), ("POST", "/tenants"), ("DELETE", "/endpoints/acme/chat")):
+        answer = await operator.request(method, f"/api/v1{path}", json=REQUEST, headers=headers)
+        assert (answer.status_code, answer.json()["reason"]) == (400, "IdempotencyKeyMissing")
+    assert await services.store.endpoints.list() == []
+
+
+async def test_all_findings_come_at_once(operator: httpx2.AsyncClient, acme: str, services: Services) -> None:
+    """Ledger: LIF-01."""
+    await create(operator)
+    wrong = REQUEST | {"model": "tini", "tier": "shared", "scaling": {"minReplicas": 2, "maxReplicas": 1}}
+    answer = await create(operator, wrong, key="b")
+    assert answer.status_code == 422
+    assert {(finding["reason"], finding["field"]) for finding in answer.json()["findings"]} == {
+        ("UnknownModel", "model"),
+        ("TierNotAllowed", "tier"),
+        ("MinAboveMax", "scaling.minReplicas"),
+        ("NameTaken", "name"),
+    }
+    assert all(finding["message"] for finding in answer.json()["findings"])
+    assert len(await services.store.endpoints.list()) == 1
+
+
+async def test_an_unknown_tenant_is_told_with_the_rest(operator: httpx2.AsyncClient, acme: str) -> None:
+    answer = await create(operator, REQUEST | {"tenant": "acmee", "region": "nowhere"})
+    findings = {finding["field"]: finding for finding in answer.json()["findings"]}
+    assert set(findings) == {"tenant", "region"}
+    assert "did you mean `acme`?" in findings["tenant"]["hint"]
+    alone = await create(operator, REQUEST | {"tenant": "acmee"})
+    assert [finding["reason"] for finding in alone.json()["findings"]] == ["UnknownTenant"]
+
+
+async def test_a_taken_name_is_a_conflict(operator: httpx2.AsyncClient, acme: str) -> None:
+    await create(operator)
+    answer = await create(operator, key="b")
+    assert (answer.status_code, answer.json()["reason"]) == (409, "NameTaken")
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "reason"),
+    [
+        (b"", 400, "NotJson"),
+        (b"{", 400, "NotJson"),
+        (b"\xff", 400, "NotJson"),
+        (b'{"name": 1, "name": 2}', 400, "NotJson"),
+        (b'{"name": NaN}', 400, "NotJson"),
+        (b"[" * 100_000, 400, "NotJson"),
+        (b"9" * 5000, 400, "NotJson"),
+        (b"[]", 422, "InvalidRequest"),
+        (b"null", 422, "InvalidRequest"),
+        (b'{"name": "\\ud800"}', 422, "InvalidRequest"),
+        (b" " * (1024 * 1024) + b"{}", 413, "BodyTooLarge"),
+    ],
+)
+async def test_a_body_that_is_no_request_is_refused(
+    operator: httpx2.AsyncClient, acme: str, content: bytes, status: int, reason: str
+) -> None:
+    for path in ("/endpoints", "/tenants", "/plan", "/keys"):
+        answer = await operator.post(f"/api/v1{path}", content=content, headers=idempotent("a"))
+        assert (answer.status_code, answer.json()["reason"]) == (status, reason), path
+
+
+async def test_an_endpoint_is_shown_in_four_groups(
+    operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
+) -> None:
+    """Ledger: LIF-03, LIF-04."""
+    created = (await create(operator)).json()["endpoint"]
+    shown = (await operator.get("/api/v1/endpoints/acme/chat")).json()
+    assert shown == (await operator.get(f"/api/v1/endpoints/{created['id']}")).json()
+    assert (shown["phase"], shown["stage"]) == ("Creating", "project")
+    assert shown["url"] == "https://chat.acme.example.com/v1"
+    assert shown["model"] == {
+        "id": "tiny",
+        "alias": "chat",
+        "servedModel": "tiny",
+        "runtime": "llama-cpp",
+        "kind": "chat",
+        "state": "Pending",
+    }
+    assert shown["identifiers"] == {
+        "project": "acme-dedicated",
+        "tenantCluster": created["id"],
+        "template": "tenantry-dedicated",
+        "templateVersion": "1.0.0",
+        "nodeType": "laptop.gpu",
+        "route": "chat.acme.example.com",
+        "operation": shown["identifiers"]["operation"],
+        "revision": shown["identifiers"]["revision"],
+    }
+    assert [e["id"] for e in (await operator.get("/api/v1/endpoints?tenant=acme")).json()] == [created["id"]]
+    assert (await operator.get("/api/v1/endpoints?tenant=other")).json() == []
+
+
+async def test_stages_say_how_long_each_took(
+    operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
+) -> None:
+    """Ledger: LIF-04."""
+    await finish(services, clock)
+    accepted = (await create(operator)).json()
+    operation = await services.store.operations.claim("test", clock.now(), verbs=tuple(Verb))
+    assert operation is not None
+    assert operation.lease is not None
+    endpoint = await services.store.endpoints.get(EndpointId(accepted["endpoint"]["id"]))
+    for seconds, name, state in ((3, StageName.PROJECT, StageState.DONE), (4, StageName.CAPACITY, StageState.DONE)):
+        now = clock.advance(seconds)
+        stages = update_stages(endpoint.stages, [Stage(name=name, state=state)], now)
+        endpoint = replace(endpoint, stages=stages, updated_at=now)
+    await services.store.endpoints.save(endpoint, operation=operation.id, fence=operation.lease.fence)
+    clock.advance(5)
+    view = (await operator.get(f"/api/v1/operations/{operation.id}")).json()
+    elapsed = {stage["name"]: stage["elapsedSeconds"] for stage in view["stages"]}
+    assert (elapsed["project"], elapsed["delivery"], elapsed["placement"], elapsed["capacity"]) == (3.0, 9.0, None, 0.0)
+    assert (await operator.get("/api/v1/endpoints/acme/chat")).json()["stage"] == "delivery"
+
+
+@pytest.mark.parametrize("reference", ["ep-none", "acme/none", "none/chat", "a/b/c", "x" * 500, "ä", "acme%2Fnone"])
+async def test_an_unknown_endpoint_is_not_found(operator: httpx2.AsyncClient, acme: str, reference: str) -> None:
+    for method in ("GET", "DELETE"):
+        answer = await operator.request(method, f"/api/v1/endpoints/{reference}", headers=idempotent("d"))
+        assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound")
+
+
+async def test_deleting_is_an_operation_and_deleting_again_changes_nothing(
+    operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock, wakes: Wakes
+) -> None:
+    """Ledger: TEN-05."""
+    await finish(services, clock)
+    endpoint_id = (await create(operator)).json()["endpoint"]["id"]
+    first = await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("d"))
+    assert first.status_code == 202
+    assert (first.json()["verb"], first.json()["subject"]) == ("endpoint.delete", endpoint_id)
+    assert first.headers["Location"] == f"/api/v1/operations/{first.json()['id']}"
+    assert wakes.reconciler == 1
+    assert (await services.store.endpoints.get(endpoint_id)).phase is Phase.DELETING
+    running = await operator.delete(f"/api/v1/endpoints/{endpoint_id}", headers=idempotent("e"))
+    assert running.json()["id"] == first.json()["id"]
+    operation = await services.store.operations.claim("test", clock.now(), verbs=tuple(Verb))
+    assert operation is not None
+    assert operation.lease is not None
+    await services.store.endpoints.remove(endpoint_id, operation=operation.id, fence=operation.lease.fence)
+    turn = Turn(state=OperationState.SUCCEEDED, next_attempt_at=clock.now(), attempts=0)
+    await services.store.operations.release(operation.id, operation.lease.fence, turn, clock.now())
+    for reference in ("acme/chat", endpoint_id):
+        again = await operator.delete(f"/api/v1/endpoints/{reference}", headers=idempotent("f"))
+        assert (again.status_code, again.json()["state"]) == (202, "succeeded")
+        assert again.json()["id"] == first.json()["id"]
+    repeated = await create(operator)
+    assert (repeated.status_code, repeated.json()["endpoint"]) == (202, None)
+
+
+async def test_a_failed_delete_can_be_asked_for_again(
+    operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
+) -> None:
+    await finish(services, clock)
+    await create(operator)
+    first = await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("d"))
+    await finish(services, clock, state=OperationState.FAILED)
+    second = await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("e"))
+    assert second.status_code == 202
+    assert second.json()["id"] != first.json()["id"]

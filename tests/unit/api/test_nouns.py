@@ -1,0 +1,200 @@
+"""Catalog, plans, tenants, keys and operations over REST."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import httpx2
+import pytest
+
+from provisioner.api.app import create_app
+from provisioner.api.services import Services
+from provisioner.domain.errors import InsufficientCapacityError
+from provisioner.domain.key import key_digest
+from provisioner.domain.operation import OperationState, Verb
+from provisioner.domain.snapshot import Snapshot
+from provisioner.store.interface import Turn
+from tests.store.examples import NOON, SteppedClock
+from tests.unit.api.conftest import GATEWAY_KEY, REQUEST, Wakes, idempotent
+
+
+async def test_tiers_and_models_round_trip(operator: httpx2.AsyncClient, services: Services) -> None:
+    """Ledger: CAT-01."""
+    tiers = (await operator.get("/api/v1/tiers")).json()
+    assert [tier["name"] for tier in tiers] == ["dedicated", "shared"]
+    assert (await operator.get("/api/v1/tiers/shared")).json() == tiers[1]
+    models = (await operator.get("/api/v1/models")).json()
+    assert [model["id"] for model in models] == ["acme/speech", "big", "tiny"]
+    one = (await operator.get("/api/v1/models/acme/speech")).json()
+    assert one == models[0] == services.catalog.models["acme/speech"].model_dump(mode="json", by_alias=True)
+
+
+async def test_unknown_names_come_with_a_hint(operator: httpx2.AsyncClient) -> None:
+    for path in ("/tiers/dedicatd", "/models/tinny", "/models/prefill?model=tinny"):
+        answer = await operator.get(f"/api/v1{path}")
+        assert answer.status_code == 404
+        assert "did you mean" in answer.json()["hint"]
+
+
+async def test_choosing_a_model_prefills_its_masters_values(operator: httpx2.AsyncClient) -> None:
+    """Ledger: CAT-02."""
+    prefill = (await operator.get("/api/v1/models/prefill?model=tiny")).json()
+    assert prefill["serving"] == {"contextSize": 4096, "parallel": 2}
+    assert prefill["parameters"]["contextSize"]["maximum"] == 1048576
+    assert prefill["hardware"] == {"gpus": 1, "cpu": "1", "memory": "1Gi"}
+
+
+async def test_a_plan_is_told_and_nothing_stored(operator: httpx2.AsyncClient, acme: str, services: Services) -> None:
+    """Ledger: TEN-13."""
+    first = await operator.post("/api/v1/plan", json=REQUEST)
+    assert first.status_code == 200
+    assert first.json()["placement"]["templateVersion"] == "1.0.0"
+    assert first.json()["runtime"]["serving"] == {"contextSize": 4096, "parallel": 2}
+    assert (await operator.post("/api/v1/plan", json=REQUEST)).content == first.content
+    assert await services.store.endpoints.list() == []
+
+
+async def test_a_tenant_is_made_by_an_operation(operator: httpx2.AsyncClient, services: Services, wakes: Wakes) -> None:
+    body = {"name": "acme", "tiers": ["shared", "dedicated", "shared"]}
+    answer = await operator.post("/api/v1/tenants", json=body, headers=idempotent("a"))
+    assert answer.status_code == 202
+    assert (answer.json()["verb"], answer.json()["subject"], wakes.worker) == ("tenant.create", "acme", 1)
+    (tenant,) = (await operator.get("/api/v1/tenants")).json()
+    assert (tenant["name"], tenant["displayName"], tenant["ready"]) == ("acme", "acme", False)
+    assert tenant["tiers"] == ["dedicated", "shared"]
+    again = await operator.post("/api/v1/tenants", json=body, headers=idempotent("a"))
+    assert again.json()["id"] == answer.json()["id"]
+
+
+async def test_a_bad_tenant_is_refused_with_every_finding(operator: httpx2.AsyncClient, services: Services) -> None:
+    form = {"name": "Acme!", "tiers": [], "colour": "red"}
+    answer = await operator.post("/api/v1/tenants", json=form, headers=idempotent("a"))
+    assert {finding["field"] for finding in answer.json()["findings"]} == {"name", "tiers", "colour"}
+    sense = {"name": "pool", "tiers": ["dedicated", "gold"]}
+    answer = await operator.post("/api/v1/tenants", json=sense, headers=idempotent("b"))
+    assert {finding["field"] for finding in answer.json()["findings"]} == {"name", "tiers[1]"}
+    assert await services.store.tenants.list() == []
+
+
+async def test_a_secret_is_shown_once_and_only_its_digest_stored(
+    operator: httpx2.AsyncClient, acme: str, services: Services, wakes: Wakes
+) -> None:
+    """Ledger: SEC-07."""
+    endpoint = (await operator.post("/api/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()["endpoint"]
+    later = (NOON + timedelta(days=1)).isoformat()
+    body = {
+        "tenant": "acme",
+        "name": "ci",
+        "team": "research",
+        "endpoints": ["chat", endpoint["id"]],
+        "expiresAt": later,
+    }
+    answer = await operator.post("/api/v1/keys", json=body)
+    assert answer.status_code == 201
+    assert answer.headers["Cache-Control"] == "no-store"
+    secret, key = answer.json()["secret"], answer.json()["key"]
+    assert secret.startswith(key["prefix"])
+    assert key["endpoints"] == [endpoint["id"]]
+    (stored,) = await services.store.keys.list()
+    assert stored.digest == key_digest(secret)
+    listed = await operator.get("/api/v1/keys?tenant=acme")
+    assert listed.json() == [key]
+    assert secret not in listed.text
+    assert wakes.reconciler == 1
+
+
+async def test_revoking_a_key_twice_is_fine(operator: httpx2.AsyncClient, acme: str, wakes: Wakes) -> None:
+    key = (await operator.post("/api/v1/keys", json={"tenant": "acme", "name": "ci"})).json()["key"]
+    first = await operator.delete(f"/api/v1/keys/{key['id']}")
+    assert first.json()["revokedAt"] == "2026-03-01T12:00:00Z"
+    assert (await operator.delete(f"/api/v1/keys/{key['id']}")).json() == first.json()
+    assert (await operator.delete("/api/v1/keys/key-none")).status_code == 404
+    assert wakes.reconciler == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"tenant": "nobody"}, "tenant"),
+        ({"endpoints": ["none"]}, "endpoints[0]"),
+        ({"endpoints": []}, "endpoints"),
+        ({"expiresAt": "2026-03-01T12:00:00Z"}, "expiresAt"),
+        ({"expiresAt": "2027-03-01T12:00:00"}, "expiresAt"),
+        ({"name": ""}, "name"),
+        ({"secret": "mine"}, "secret"),
+    ],
+)
+async def test_a_bad_key_is_refused(
+    operator: httpx2.AsyncClient, acme: str, services: Services, changes: dict[str, object], field: str
+) -> None:
+    answer = await operator.post("/api/v1/keys", json={"tenant": "acme", "name": "ci"} | changes)
+    assert answer.status_code == 422
+    assert [finding["field"] for finding in answer.json()["findings"]] == [field]
+    assert await services.store.keys.list() == []
+
+
+async def test_waiting_for_an_operation_ends_when_it_changes(
+    operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
+) -> None:
+    operation = (await operator.get("/api/v1/operations")).json()[0]
+    path = f"/api/v1/operations/{operation['id']}"
+    unchanged = await operator.get(path, params={"wait": 0.05, "seen": operation["updatedAt"]})
+    assert unchanged.json()["state"] == "pending"
+    waiting = asyncio.create_task(operator.get(path, params={"wait": 30, "seen": operation["updatedAt"]}))
+    await asyncio.sleep(0)
+    claimed = await services.store.operations.claim("test", clock.advance(1), verbs=tuple(Verb))
+    assert claimed is not None
+    assert claimed.lease is not None
+    assert (await waiting).json()["state"] == "running"
+    turn = Turn(state=OperationState.SUCCEEDED, next_attempt_at=clock.now(), attempts=0)
+    await services.store.operations.release(claimed.id, claimed.lease.fence, turn, clock.now())
+    ended = await operator.get(path, params={"wait": 30, "seen": "2030-01-01T00:00:00Z"})
+    assert (ended.json()["state"], ended.json()["isFinal"]) == ("succeeded", True)
+
+
+async def test_a_gateway_waits_for_the_next_snapshot(stranger: httpx2.AsyncClient, services: Services) -> None:
+    headers = {"Authorization": f"Bearer {GATEWAY_KEY}"}
+    none = await stranger.get("/internal/v1/snapshot", headers=headers)
+    assert (none.status_code, none.json()["reason"]) == (503, "NoSnapshot")
+    await services.store.snapshots.publish(Snapshot(version=1, created_at=NOON, routes=(), keys=()))
+    first = await stranger.get("/internal/v1/snapshot?wait=10", headers=headers)
+    assert first.json() == {"version": 1, "created_at": "2026-03-01T12:00:00Z", "routes": [], "keys": []}
+    known = headers | {"If-None-Match": first.headers["ETag"]}
+    same = await stranger.get("/internal/v1/snapshot?wait=0.05", headers=known)
+    assert (same.status_code, same.content, same.headers["ETag"]) == (304, b"", first.headers["ETag"])
+    waiting = asyncio.create_task(stranger.get("/internal/v1/snapshot?wait=30", headers=known))
+    await asyncio.sleep(0)
+    await services.store.snapshots.publish(Snapshot(version=2, created_at=NOON, routes=(), keys=()))
+    assert (await waiting).json()["version"] == 2
+
+
+async def test_what_is_wrong_on_our_side_is_a_problem_without_details(
+    operator: httpx2.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full() -> None:
+        raise InsufficientCapacityError("listing tenants: full", retry_after_seconds=2.5)
+
+    async def broken() -> None:
+        raise KeyError("secret-detail")
+
+    monkeypatch.setattr(services.store.tenants, "list", full)
+    answer = await operator.get("/api/v1/tenants")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "3")
+    monkeypatch.setattr(services.store.tenants, "list", broken)
+    answer = await operator.get("/api/v1/tenants")
+    assert (answer.status_code, answer.json()["reason"]) == (500, "Invariant")
+    assert "secret-detail" not in answer.text
+    assert answer.headers["X-Request-ID"] == answer.json()["requestId"]
+
+
+def test_the_openapi_document_describes_bodies_and_problems(services: Services) -> None:
+    document = create_app(services).openapi()
+    schemas = document["components"]["schemas"]
+    assert {"RequestForm", "TenantForm", "KeyForm", "Problem", "EndpointView", "OperationView"} <= set(schemas)
+    create = document["paths"]["/api/v1/endpoints"]["post"]
+    assert create["requestBody"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/RequestForm"
+    }
+    assert "application/problem+json" in create["responses"]["4XX"]["content"]
+    assert "/internal/v1/snapshot" not in document["paths"]
