@@ -15,7 +15,7 @@ from provisioner.endpoints.world import World
 from provisioner.platform.interface import Cluster
 from provisioner.store.interface import Store
 from tests.crash.harness import Moments, Start, Trial, assert_survives_every_kill
-from tests.unit.endpoints.installation import Installation, installation
+from tests.unit.endpoints.installation import Installation, copied, installation
 from tests.unit.endpoints.stand_in import StandInPlatform
 
 Prepare = Callable[[Installation], Coroutine[Any, Any, OperationId]]
@@ -63,15 +63,16 @@ def engine_only(laptop: Installation, moments: Moments) -> World:
     return laptop.world
 
 
-def starting(folder: Path, prepare: Prepare, around: Callable[[Installation, Moments], World] = mortal) -> Start:
-    """A life that begins with the operation that `prepare` submits; `around` adds moments to those of the engine."""
+async def starting(folder: Path, prepare: Prepare, around: Callable[[Installation, Moments], World] = mortal) -> Start:
+    """Lives that all begin with the operation that `prepare` submits; `around` adds moments to those of the engine."""
+    async with installation(folder) as before:
+        operation = await prepare(before)
+        before.platform.effects.clear()
 
     @asynccontextmanager
     async def start(moments: Moments) -> AsyncIterator[Trial]:
         with TemporaryDirectory(dir=folder) as life:
-            async with installation(Path(life)) as laptop:
-                operation = await prepare(laptop)
-                laptop.platform.effects.clear()
+            async with copied(Path(life), before, folder / "store.sqlite") as laptop:
                 laptop.world = around(laptop, moments)
                 yield Trial(
                     store=laptop.store.operations,
@@ -119,24 +120,24 @@ async def refused(laptop: Installation) -> OperationId:
 
 async def test_create_killed_at_every_moment_ends_ready_and_made_everything_once(tmp_path: Path) -> None:
     """Ledger: OPS-07"""
-    names = await assert_survives_every_kill(starting(tmp_path, Installation.submit_create))
+    names = await assert_survives_every_kill(await starting(tmp_path, Installation.submit_create))
     for step in ("select_project", "deliver", "place", "await_ready", "publish"):
         assert {f"before {step}", f"after {step}"} <= set(names)
     assert {"after push", "after apply", "before save", "after add", "before revoke"} <= set(names)
 
 
 async def test_create_that_is_refused_killed_at_every_moment_ends_failed(tmp_path: Path) -> None:
-    names = await assert_survives_every_kill(starting(tmp_path, refused, engine_only))
+    names = await assert_survives_every_kill(await starting(tmp_path, refused, engine_only))
     assert "after on_failed" in names
 
 
 async def test_delete_killed_at_every_moment_leaves_nothing(tmp_path: Path) -> None:
     """Ledger: OPS-07"""
-    names = await assert_survives_every_kill(starting(tmp_path, created))
+    names = await assert_survives_every_kill(await starting(tmp_path, created))
     for step in ("withdraw", "release", "clean"):
         assert {f"before {step}", f"after {step}"} <= set(names)
     assert {"after delete", "after revoke_endpoint", "after remove"} <= set(names)
 
 
 async def test_delete_of_a_half_made_endpoint_killed_at_every_moment_leaves_nothing(tmp_path: Path) -> None:
-    await assert_survives_every_kill(starting(tmp_path, half_made, engine_only))
+    await assert_survives_every_kill(await starting(tmp_path, half_made, engine_only))

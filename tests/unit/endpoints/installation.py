@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -11,7 +13,7 @@ from typing import Any
 
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import NotFoundError
-from provisioner.domain.ids import EndpointId, OperationId
+from provisioner.domain.ids import EndpointId, Ids, OperationId
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.plan import EndpointPlan
 from provisioner.endpoints import create, delete
@@ -123,15 +125,29 @@ async def installation(folder: Path, **project: Any) -> AsyncIterator[Installati
     try:
         made = replace(tenant_operation(), state=OperationState.SUCCEEDED)
         await store.operations.submit(made, tenant=replace(tenant(), ready=True))
-        yield _around(store, clock, project)
+        platform = StandInPlatform()
+        platform.publish(plan(), **project)
+        yield _around(store, clock, platform, StandInDelivery(platform.effects), CountingIds())
     finally:
         await store.close()
 
 
-def _around(store: SqlStore, clock: SteppedClock, project: dict[str, Any]) -> Installation:
-    platform, probe = StandInPlatform(), StandInProbe()
-    platform.publish(plan(), **project)
-    delivery = StandInDelivery(platform.effects)
+@asynccontextmanager
+async def copied(folder: Path, closed: Installation, database: Path) -> AsyncIterator[Installation]:
+    """One that goes on from where `closed`, whose database is `database`, was left; `closed` stays as it is."""
+    shutil.copy(database, folder / "store.sqlite")
+    clock, platform, delivery, ids = deepcopy((closed.clock, closed.platform, closed.delivery, closed.world.ids))
+    store = await open_store(f"sqlite:///{folder}/store.sqlite", clock=clock)
+    try:
+        yield _around(store, clock, platform, delivery, ids)
+    finally:
+        await store.close()
+
+
+def _around(
+    store: SqlStore, clock: SteppedClock, platform: StandInPlatform, delivery: StandInDelivery, ids: Ids
+) -> Installation:
+    probe = StandInProbe()
     world = World(
         clusters=platform,
         delivery=delivery,
@@ -140,7 +156,7 @@ def _around(store: SqlStore, clock: SteppedClock, project: dict[str, Any]) -> In
         pack=StandInPack(),
         site=site(),
         clock=clock,
-        ids=CountingIds(),
+        ids=ids,
     )
     return Installation(
         store=store,
