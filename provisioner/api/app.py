@@ -17,7 +17,7 @@ from provisioner.api.credentials import bearer, require_operator
 from provisioner.api.exchange import Exchange
 from provisioner.api.problems import problem_response
 from provisioner.api.routes import catalog, endpoints, internal, keys, operations, tenants
-from provisioner.api.routes.schemas import PROBLEMS, form_schemas
+from provisioner.api.routes.schemas import PROBLEMS, describe_by_hand
 from provisioner.api.services import Services
 from provisioner.api.snapshots import SnapshotFeed
 from provisioner.catalog.fields import shown
@@ -80,6 +80,5 @@ async def _answer_validation_error(request: Request, error: Exception) -> Respon
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        document["components"]["schemas"] |= form_schemas()
-        app.openapi_schema = document
+        app.openapi_schema = describe_by_hand(document)
     return app.openapi_schema

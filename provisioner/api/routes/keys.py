@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from provisioner.admission.key import KeyForm
 from provisioner.api.body import read_form, read_json
 from provisioner.api.credentials import ServicesDependency
 from provisioner.api.routes.schemas import body_of
@@ -15,7 +16,7 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding, unknown_name_hint
 from provisioner.domain.ids import KeyId
 from provisioner.domain.key import VISIBLE_PREFIX_LENGTH, ApiKey, key_digest
-from provisioner.wire.key import KeyCreated, KeyForm, KeyView
+from provisioner.wire.key import KeyCreated, KeyView
 
 router = APIRouter(tags=["keys"])
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from provisioner.admission.form import RequestForm
+from provisioner.admission.key import KeyForm
 from provisioner.admission.tenant import TenantForm
-from provisioner.wire.key import KeyForm
 from provisioner.wire.problem import CONTENT_TYPE, Problem
 
 _REFERENCE = "#/components/schemas/{model}"
@@ -33,8 +33,21 @@ def body_of(model: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def form_schemas() -> dict[str, Any]:
-    """The component schemas of the forms and of problems."""
+def describe_by_hand(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with what the framework cannot know: forms, problems in place of its own 422, required keys."""
+    for methods in document["paths"].values():
+        for route in methods.values():
+            route["responses"].pop("422", None)
+            for parameter in route.get("parameters", ()):
+                parameter["required"] |= parameter["name"] == "idempotency-key"
+    schemas = document["components"]["schemas"]
+    for own in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(own, None)
+    schemas |= _form_schemas()
+    return document
+
+
+def _form_schemas() -> dict[str, Any]:
     _, schemas = models_json_schema(
         [(RequestForm, "validation"), (TenantForm, "validation"), (KeyForm, "validation"), (Problem, "serialization")],
         ref_template=_REFERENCE,
