@@ -6,6 +6,7 @@ What the Platform would do is done by hand: the instance is Ready and has a node
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -19,7 +20,7 @@ from provisioner.embedded.apiserver.server import serve_api
 from provisioner.embedded.children import Children
 from provisioner.embedded.controllers.api import Api, Json, open_session
 from provisioner.embedded.controllers.core.controllers import core_controllers
-from provisioner.embedded.controllers.core.kinds import STATEFUL_SET
+from provisioner.embedded.controllers.core.kinds import DEPLOYMENT, LEASE, STATEFUL_SET
 from provisioner.embedded.controllers.gateway_api.controller import gateway_controllers
 from provisioner.embedded.controllers.gateway_api.listener import Listeners
 from provisioner.embedded.controllers.keda import keda_controller
@@ -29,6 +30,7 @@ from provisioner.embedded.controllers.workload.controllers import workload_contr
 from provisioner.embedded.controllers.workload.kubelet import Kubelet
 from provisioner.embedded.engines.engine import Engine, Engines
 from provisioner.embedded.faults import Faults
+from provisioner.platform.interface import Kind
 
 PROJECT, NAME, INFERENCE = "acme-dedicated", "ep-one", "inference"
 CLOCK = SystemClock()
@@ -39,15 +41,11 @@ STUB: Engines = {
 
 
 @dataclass(frozen=True)
-class Tenant:
-    """The running tenant cluster."""
+class Client:
+    """The tenant cluster as any client sees it."""
 
     api: Api
     control_plane: Api
-    children: Children
-    faults: Faults
-    listeners: Listeners
-    url: str
 
     async def create(self, *manifests: Json) -> None:
         """Create objects of kinds that the server serves."""
@@ -55,9 +53,42 @@ class Tenant:
             kind = await self.api.kind_of(manifest["apiVersion"], manifest["kind"])
             await self.api.create(kind, manifest)
 
+    async def get(self, kind: Kind, name: str) -> Json:
+        """An object of the inference namespace; empty when there is none."""
+        return await self.api.get(kind, name, namespace=INFERENCE) or {}
+
     async def pod(self, name: str) -> Json:
-        """A pod of the inference namespace; empty when there is none."""
-        return await self.api.get(POD, name, namespace=INFERENCE) or {}
+        """A pod; empty when there is none."""
+        return await self.get(POD, name)
+
+    async def stateful_set(self, name: str) -> Json:
+        """A StatefulSet; empty when there is none."""
+        return await self.get(STATEFUL_SET, name)
+
+    async def lease(self, name: str) -> Json:
+        """A Lease; empty when there is none."""
+        return await self.get(LEASE, name)
+
+    async def scale(self, kind: Kind, name: str, replicas: int) -> None:
+        """Set the replicas as `kubectl scale` does."""
+        await self.api.patch(kind, name, {"spec": {"replicas": replicas}}, namespace=INFERENCE, subresource="scale")
+
+
+@dataclass(frozen=True)
+class Tenant(Client):
+    """The tenant cluster, and what its controllers run with."""
+
+    children: Children
+    faults: Faults
+    url: str
+
+
+@asynccontextmanager
+async def reach_tenant(url: str) -> AsyncIterator[Client]:
+    """The tenant cluster of a plane that runs elsewhere."""
+    async with open_session() as session:
+        control_plane = Cluster(Api(session, url), Api(session, url))
+        yield Client(control_plane.tenant(PROJECT, NAME).api, control_plane.api)
 
 
 @asynccontextmanager
@@ -86,7 +117,7 @@ async def open_tenant(state: Path, *, engines: Engines = STUB) -> AsyncIterator[
         await make_instance(control_plane.api)
         tenant = control_plane.tenant(PROJECT, NAME)
         await _seed(tenant.api)
-        yield Tenant(tenant.api, control_plane.api, children, faults, listeners, server.url)
+        yield Tenant(tenant.api, control_plane.api, children, faults, server.url)
 
 
 async def make_instance(api: Api) -> None:
@@ -171,6 +202,16 @@ def stateful_set(name: str, template: Json, *, replicas: int = 1) -> Json:
     }
 
 
+def deployment(name: str, template: Json, *, replicas: int = 1) -> Json:
+    """A Deployment of the same pods."""
+    return {
+        "apiVersion": DEPLOYMENT.api_version,
+        "kind": DEPLOYMENT.kind,
+        "metadata": {"name": name, "namespace": INFERENCE},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "stub"}}, "template": template},
+    }
+
+
 async def eventually(look: Callable[[], Awaitable[T]], holds: Callable[[T], Any], *, seconds: float = 15.0) -> T:
     """What `look` finds, as soon as `holds` is true of it."""
     deadline = time.monotonic() + seconds
@@ -186,3 +227,15 @@ async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _run(state: Path) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with open_tenant(state) as tenant:
+        print(tenant.url, flush=True)
+        await stop.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_run(Path(sys.argv[1])))

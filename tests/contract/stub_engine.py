@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import signal
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +15,7 @@ PARSER.add_argument("--port", type=int)
 PARSER.add_argument("--loaded", type=pathlib.Path)
 PARSER.add_argument("--model", default="stub")
 PARSER.add_argument("--exit", type=int)
+PARSER.add_argument("--stubborn", type=float)
 ARGUMENTS, _ = PARSER.parse_known_args()
 
 
@@ -34,6 +36,8 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
+if ARGUMENTS.stubborn is not None:
+    signal.signal(signal.SIGTERM, lambda *_: (time.sleep(ARGUMENTS.stubborn), sys.exit()))
 if ARGUMENTS.exit is not None:
     time.sleep(0.1)
     sys.exit(ARGUMENTS.exit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from provisioner.domain.errors import ConflictError
 from provisioner.embedded.children import Children, is_held
+from tests.processes import is_running
 
 SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)")
 STUBBORN = (
@@ -41,15 +41,14 @@ async def test_child_runs_with_log_and_pid_and_is_gone_with_its_folder_after_end
     child = children.start("tenant/pod", SLEEPER)
     eventually(lambda: child.log.read_text() == "up\n")
     assert child.is_alive()
+    assert child.pid is not None
     pid = child.pid
-    assert pid is not None
     assert children.names() == ["tenant/pod"]
 
     await children.end("tenant/pod", grace_seconds=5.0)
 
     assert not child.is_alive()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    assert not is_running(pid)
     assert children.names() == []
 
 
@@ -83,7 +82,7 @@ async def test_what_a_child_started_ends_with_it(children: Children) -> None:
     eventually(lambda: child.log.read_text() != "")
     grandchild = int(child.log.read_text())
     await children.end("family", grace_seconds=5.0)
-    eventually(lambda: not Path(f"/proc/{grandchild}").exists() if sys.platform == "linux" else True)
+    eventually(lambda: not is_running(grandchild))
 
 
 def test_child_of_a_killed_parent_is_found_alive_by_the_next_and_ends_with_it(tmp_path: Path) -> None:
