@@ -27,7 +27,7 @@ def _await_served(api: Api, group: str) -> None:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         crd = api.get(f"{_CRDS}/widgets.{group}")
-        established = {c["type"] for c in crd.get("status", {}).get("conditions", []) if c["status"] == "True"}
+        established = {c["type"] for c in (crd.get("status", {}).get("conditions") or []) if c["status"] == "True"}
         if "Established" in established and api.http.get(f"/apis/{group}/v1/widgets").status_code == 200:
             return
         time.sleep(0.05)

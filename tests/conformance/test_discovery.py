@@ -32,7 +32,14 @@ def test_core_group_lists_its_kinds_with_verbs_and_short_names(api: Api) -> None
     assert found["pods"]["shortNames"] == ["po"]
     assert found["pods"]["singularName"] == "pod"
     assert set(found["configmaps"]["verbs"]) == {
-        "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
     }
     assert found["pods/status"]["kind"] == "Pod"
     assert "configmaps/status" not in found

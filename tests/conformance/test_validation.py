@@ -38,9 +38,7 @@ def test_ignored_unknown_field_is_dropped_silently(api: Api) -> None:
 def test_strict_patch_refuses_an_unknown_field(api: Api) -> None:
     api.create(api.path("deployments", group="apps/v1"), deployment("web"))
     path = api.path("deployments", "web", group="apps/v1")
-    answer = api.http.patch(
-        path, json={"spec": {"replicaz": 3}}, headers=MERGE, params={"fieldValidation": "Strict"}
-    )
+    answer = api.http.patch(path, json={"spec": {"replicaz": 3}}, headers=MERGE, params={"fieldValidation": "Strict"})
     assert answer.status_code in (400, 422)
     assert 'unknown field "spec.replicaz"' in answer.json()["message"]
 
@@ -86,7 +84,9 @@ def test_missing_name_is_invalid(api: Api) -> None:
 
 
 def test_object_of_another_kind_is_a_bad_request(api: Api) -> None:
-    answer = api.http.post(api.path("configmaps"), json={"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}})
+    answer = api.http.post(
+        api.path("configmaps"), json={"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}
+    )
     assert answer.status_code == 400
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx2
+import pytest
 
 from tests.conformance.conftest import MERGE, Api, config_map
 
@@ -70,7 +71,10 @@ def test_watch_resumes_where_it_stopped(api: Api) -> None:
     first = watched(api, api.path("configmaps"), lambda _: True, resourceVersion=version)
     last = first[-1]["object"]["metadata"]["resourceVersion"]
     rest = watched(
-        api, api.path("configmaps"), lambda event: bool(event["object"]["metadata"]["name"] == "c"), resourceVersion=last
+        api,
+        api.path("configmaps"),
+        lambda event: bool(event["object"]["metadata"]["name"] == "c"),
+        resourceVersion=last,
     )
     assert shapes(first + rest) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
 
@@ -116,7 +120,9 @@ def test_watch_over_all_namespaces(api: Api) -> None:
     version = api.get("/api/v1/configmaps")["metadata"]["resourceVersion"]
     api.create(api.path("configmaps"), config_map("everywhere"))
     events = watched(
-        api, "/api/v1/configmaps", lambda event: bool(event["object"]["metadata"]["name"] == "everywhere"),
+        api,
+        "/api/v1/configmaps",
+        lambda event: bool(event["object"]["metadata"]["name"] == "everywhere"),
         resourceVersion=version,
     )
     assert events[-1]["object"]["metadata"]["namespace"] == api.namespace
@@ -136,11 +142,13 @@ def test_initial_events_end_with_a_marked_bookmark(api: Api) -> None:
     events = watched(
         api,
         api.path("configmaps"),
-        lambda event: bool(event["type"] == "BOOKMARK"),
+        lambda event: bool(event["type"] in ("BOOKMARK", "ERROR")),
         sendInitialEvents="true",
         resourceVersionMatch="NotOlderThan",
         allowWatchBookmarks="true",
     )
+    if "RequestWatchProgress" in events[-1]["object"].get("message", ""):
+        pytest.skip("needs etcd: one of 3.5.13 or newer beside the kube-apiserver")
     assert sorted(event["object"]["metadata"]["name"] for event in events[:-1]) == ["a", "b"]
     assert events[-1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
     assert int(events[-1]["object"]["metadata"]["resourceVersion"]) > 0
@@ -162,11 +170,14 @@ def test_many_watchers_see_the_same(api: Api) -> None:
     results: list[list[tuple[str, str]]] = []
 
     def follow() -> None:
-        with api.server.client() as http, http.stream(
-            "GET",
-            api.path("configmaps"),
-            params={"watch": "true", "timeoutSeconds": "15", "resourceVersion": version},
-        ) as stream:
+        with (
+            api.server.client() as http,
+            http.stream(
+                "GET",
+                api.path("configmaps"),
+                params={"watch": "true", "timeoutSeconds": "15", "resourceVersion": version},
+            ) as stream,
+        ):
             events = []
             for line in stream.iter_lines():
                 events.append(json.loads(line))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from provisioner.embedded.apiserver import defaults, lifecycle, status
+from provisioner.embedded.apiserver import defaults, lifecycle, rules, status
 from provisioner.embedded.apiserver.clusters import Cluster, key_of
 from provisioner.embedded.apiserver.kinds import Kind
 from provisioner.embedded.apiserver.merge import apply as merging
@@ -79,11 +79,12 @@ class Collection:
     def apply(self, name: str, config: Json, write: Write) -> tuple[Json, bool]:
         """Server-side apply; answers the object and whether it was created. Raises 409 with the owners of fields."""
         lifecycle.check_identity(config, self._kind, self._namespace, name)
-        config["metadata"].pop("managedFields", None)
+        if config["metadata"].get("managedFields"):
+            raise status.bad_request("metadata.managedFields must be nil")
         config = self._conform(config, write, applied=True)
         live = self._find(name)
-        if live is None and (write.subresource or config["metadata"].get("uid")):
-            raise status.not_found(self._kind.target, name)
+        if live is None:
+            self._check_may_begin(name, config, write)
         # Defaults come after the merge: nobody owns what nobody stated.
         merged = defaults.decoded(self._merge(live or {}, config, write), self._kind)
         if live is None:
@@ -93,6 +94,7 @@ class Collection:
     def delete(self, name: str, deletion: Deletion) -> Json:
         """Removes an object, or marks it when finalizers or a pod's grace hold it. Answers its last state."""
         live = self.get(name)
+        lifecycle.check_deletable(live, self._kind)
         self._check_preconditions(live, deletion)
         grace = lifecycle.grace_seconds(live, deletion.grace_seconds)
         marked = lifecycle.mark_deleted(
@@ -137,6 +139,7 @@ class Collection:
         name = begun["metadata"]["name"]
         self._check_namespace(name)
         self._kind.checker.check(begun, name)
+        rules.check(None, begun, self._kind)
         if self._find(name) is not None:
             raise status.already_exists(self._kind.target, name)
         if write.dry_run:
@@ -149,6 +152,7 @@ class Collection:
         if successor == live:
             return live
         self._kind.checker.check(successor, name)
+        rules.check(live, successor, self._kind)
         if write.dry_run:
             return successor
         change_type = ChangeType.DELETED if lifecycle.is_finished(successor) else ChangeType.MODIFIED
@@ -159,17 +163,37 @@ class Collection:
         report = Report()
         conformed: Json = conform(document, self._kind.shape, report)
         kind, unknown = self._kind, [f'unknown field "{path}"' for path in report.unknown]
-        if unknown and (applied or write.validation == "Strict"):
+        if applied and (report.unknown or report.duplicates):
+            raise self._untyped(document, report)
+        if unknown and write.validation == "Strict":
             raise status.bad_request(
                 f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
                 f"strict decoding error: {', '.join(unknown)}"
             )
         if write.validation == "Warn":
             write.warnings.extend(unknown)
-        if report.duplicates and (applied or kind.custom):
+        if report.duplicates and kind.custom:
             causes = [Cause("FieldValueDuplicate", "Duplicate value", path) for path in report.duplicates]
             raise status.invalid(kind.target, document["metadata"].get("name", ""), causes)
         return conformed
+
+    def _untyped(self, document: Json, report: Report) -> status.StatusError:
+        """A refusal in the words of a real server; that answers 500, but the request is at fault, so this is a 400."""
+        metadata, kind = document["metadata"], self._kind
+        faults = [f".{path}: field not declared in schema" for path in report.unknown]
+        faults += [f".{path}: duplicate entries for key" for path in report.duplicates]
+        return status.bad_request(
+            f"failed to create typed patch object ({metadata.get('namespace', '')}/{metadata['name']}; "
+            f"{kind.api_version}, Kind={kind.kind}): {'; '.join(faults)}"
+        )
+
+    def _check_may_begin(self, name: str, config: Json, write: Write) -> None:
+        if write.subresource:
+            raise status.not_found(self._kind.target, name)
+        if uid := config["metadata"].get("uid"):
+            fact = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise status.conflict(self._kind.target, name, fact)
+        config["metadata"].pop("resourceVersion", None)
 
     def _record(self, live: Json, successor: Json, write: Write) -> Json:
         return merging.record_update(
@@ -217,19 +241,15 @@ class Collection:
             raise status.not_found(status.Target("", "namespaces", "Namespace"), self._namespace)
         if namespace["metadata"].get("deletionTimestamp"):
             message = f"unable to create new content in namespace {self._namespace} because it is being terminated"
-            error = status.forbidden(f'{self._kind.target.resource} "{name}" is forbidden: {message}')
-            error.details = {
-                "name": name,
-                "kind": self._kind.plural,
-                "causes": [
-                    {
-                        "reason": "NamespaceTerminating",
-                        "message": f"namespace {self._namespace} is being terminated",
-                        "field": "metadata.namespace",
-                    }
-                ],
-            }
-            raise error
+            cause = Cause(
+                "NamespaceTerminating", f"namespace {self._namespace} is being terminated", "metadata.namespace"
+            )
+            raise status.forbidden(
+                f'{self._kind.target.resource} "{name}" is forbidden: {message}',
+                target=self._kind.target,
+                name=name,
+                causes=[cause],
+            )
 
     def _check_preconditions(self, live: Json, deletion: Deletion) -> None:
         metadata: dict[str, Any] = live["metadata"]

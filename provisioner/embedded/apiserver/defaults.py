@@ -7,26 +7,22 @@ behaves wrongly without it. Called by `collection`. Pure.
 from __future__ import annotations
 
 import base64
+import ipaddress
+import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from provisioner.embedded.apiserver import status
 from provisioner.embedded.apiserver.kinds import Kind
 from provisioner.embedded.apiserver.shape import Json
-from provisioner.embedded.apiserver.status import Cause
 
-_WORKLOADS: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"})
-# What may not change after creation: dotted paths of a built-in kind.
-_IMMUTABLE: Final[dict[str, tuple[str, ...]]] = {
-    "Deployment": ("spec.selector",),
-    "ReplicaSet": ("spec.selector",),
-    "DaemonSet": ("spec.selector",),
-    "StatefulSet": ("spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
-    "Job": ("spec.selector", "spec.template", "spec.completionMode"),
-    "Secret": ("type",),
-    "RoleBinding": ("roleRef",),
-    "ClusterRoleBinding": ("roleRef",),
-    "StorageClass": ("provisioner", "parameters", "reclaimPolicy"),
+_REPLICATED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"})
+_SERVICE_NETWORK: Final = ipaddress.ip_network("10.96.0.0/16")
+_JOB: Final[Json] = {
+    "parallelism": 1,
+    "completions": 1,
+    "backoffLimit": 6,
+    "completionMode": "NonIndexed",
+    "suspend": False,
 }
 
 
@@ -39,7 +35,7 @@ def decoded(document: Json, kind: Kind) -> Json:
         document.setdefault("type", "Opaque")
     if kind.kind == "Service":
         _default_service(document.get("spec"))
-    if kind.kind in _WORKLOADS and isinstance(document.get("spec"), dict):
+    if kind.kind in _REPLICATED and isinstance(document.get("spec"), dict):
         document["spec"].setdefault("replicas", 1)
     return document
 
@@ -51,20 +47,12 @@ def at_creation(document: Json, kind: Kind, *, now: str) -> Json:
 
 
 def at_update(old: Json, new: Json, kind: Kind) -> Json:
-    """Keeps what the server allocated. Raises 422 on a change of an immutable field."""
-    if kind.custom:
-        return new
-    causes = [
-        Cause("FieldValueInvalid", "Invalid value: field is immutable", path)
-        for path in _IMMUTABLE.get(kind.kind, ())
-        if _at(old, path) is not None and _at(old, path) != _at(new, path)
-    ]
-    if old.get("immutable") is True and any(old.get(name) != new.get(name) for name in ("data", "binaryData")):
-        causes.append(Cause("FieldValueForbidden", "Forbidden: field is immutable when `immutable` is set", "data"))
-    if causes:
-        raise status.invalid(kind.target, new["metadata"]["name"], causes)
-    if kind.kind == "Namespace" and "spec" in old:
-        return new | {"spec": old["spec"]}
+    """Keeps what the server allocated or another door writes."""
+    if kind.storage_key == "/namespaces":
+        return new | {"spec": old.get("spec", {})}
+    if kind.storage_key == "/services" and "clusterIP" in old["spec"] and "clusterIP" not in new.get("spec", {}):
+        kept = {name: old["spec"][name] for name in ("clusterIP", "clusterIPs") if name in old["spec"]}
+        return new | {"spec": new.get("spec", {}) | kept}
     return new
 
 
@@ -95,6 +83,36 @@ def _start_namespace(document: Json, now: str) -> Json:
     }
 
 
+def _start_service(document: Json, now: str) -> Json:
+    """An address of its own, as clients show it; nothing listens there. It follows from the uid: no table is kept."""
+    spec = document.get("spec", {})
+    started = document | {"status": {"loadBalancer": {}}}
+    if spec.get("clusterIP") or spec.get("type") == "ExternalName":
+        return started
+    offset = 1 + uuid.UUID(document["metadata"]["uid"]).int % (_SERVICE_NETWORK.num_addresses - 2)
+    address = str(_SERVICE_NETWORK[offset])
+    return started | {"spec": spec | {"clusterIP": address, "clusterIPs": [address]}}
+
+
+def _start_job(document: Json, now: str) -> Json:
+    """A selector of the job's own, so that `kubectl logs job/…` finds its pods."""
+    spec: Json = _JOB | document.get("spec", {})
+    template = spec.get("template") or {}
+    if spec.get("manualSelector") or "selector" in spec:
+        return document | {"spec": spec}
+    name, uid = document["metadata"]["name"], document["metadata"]["uid"]
+    own = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    metadata = template.get("metadata") or {}
+    labelled = template | {"metadata": metadata | {"labels": (metadata.get("labels") or {}) | own}}
+    selector = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    return document | {"spec": spec | {"selector": selector, "template": labelled}}
+
+
 def _start_pending(document: Json, now: str) -> Json:
     return document | {"status": {"phase": "Pending"}}
 
@@ -119,13 +137,9 @@ def _start_crd(document: Json, now: str) -> Json:
 _STARTERS: Final[dict[str, Callable[[Json, str], Json]]] = {
     "/namespaces": _start_namespace,
     "/pods": _start_pending,
+    "/services": _start_service,
     "/persistentvolumeclaims": _start_pending,
     "/persistentvolumes": _start_pending,
+    "batch/jobs": _start_job,
     "apiextensions.k8s.io/customresourcedefinitions": _start_crd,
 }
-
-
-def _at(document: Any, path: str) -> Any:
-    for step in path.split("."):
-        document = document.get(step) if isinstance(document, dict) else None
-    return document

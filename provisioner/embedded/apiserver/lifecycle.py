@@ -30,6 +30,31 @@ _SYSTEM_FIELDS: Final = (
 )
 # Nodes report their state when they register, in the same write.
 _STATUS_AT_CREATION: Final = frozenset({"nodes"})
+# Kinds with a spec whose changes a real server does not count.
+_UNCOUNTED: Final = frozenset(
+    {
+        "certificatesigningrequests",
+        "csidrivers",
+        "csinodes",
+        "deviceclasses",
+        "horizontalpodautoscalers",
+        "ipaddresses",
+        "leases",
+        "limitranges",
+        "namespaces",
+        "nodes",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "resourceclaims",
+        "resourceclaimtemplates",
+        "resourcequotas",
+        "resourceslices",
+        "servicecidrs",
+        "services",
+        "volumeattachments",
+    }
+)
+_UNDELETABLE: Final = frozenset({"default", "kube-system", "kube-public"})
 _VERSION_REQUIRED: Final = frozenset({"customresourcedefinitions", "leases"})
 
 
@@ -139,6 +164,15 @@ def mark_deleted(document: Json, *, now: datetime, grace_seconds: int, policy: s
     return marked
 
 
+def check_deletable(document: Json, kind: Kind) -> None:
+    """Refuses to delete the namespaces that every cluster has (403)."""
+    name = document["metadata"]["name"]
+    if document["kind"] == "Namespace" and name in _UNDELETABLE:
+        raise status.forbidden(
+            f'namespaces "{name}" is forbidden: this namespace may not be deleted', target=kind.target, name=name
+        )
+
+
 def is_held(document: Json) -> bool:
     """Whether finalizers keep a deleted object in existence."""
     if document["metadata"].get("finalizers"):
@@ -165,7 +199,7 @@ def grace_seconds(document: Json, requested: int | None) -> int:
 
 def has_generation(kind: Kind) -> bool:
     """Whether the server counts the changes of the object's intent."""
-    return kind.custom or "spec" in kind.shape.fields
+    return kind.custom or ("spec" in kind.shape.fields and kind.plural not in _UNCOUNTED)
 
 
 def _check_name(kind: Kind, name: Any) -> None:
@@ -203,6 +237,8 @@ def _managed(metadata: Json) -> Json:
 
 def _intent(document: Json, kind: Kind) -> Any:
     if not kind.custom:
-        return document.get("spec")
+        # A Deployment counts its annotations too: rollbacks of old clients are written there.
+        annotations = document["metadata"].get("annotations") if kind.kind == "Deployment" else None
+        return document.get("spec"), annotations
     ignored = {"metadata", "status"} if kind.has_status else {"metadata"}
     return {key: value for key, value in document.items() if key not in ignored}

@@ -105,20 +105,22 @@ def already_exists(target: Target, name: str) -> StatusError:
     return StatusError(409, "AlreadyExists", f'{target.resource} "{name}" already exists', details=_about(target, name))
 
 
+def conflict(target: Target, name: str, fact: str) -> StatusError:
+    """409: the object is not what the request takes it for."""
+    message = f'Operation cannot be fulfilled on {target.resource} "{name}": {fact}'
+    return StatusError(409, "Conflict", message, details=_about(target, name))
+
+
 def stale(target: Target, name: str) -> StatusError:
     """409 on update: the object was changed since it was read."""
-    message = (
-        f'Operation cannot be fulfilled on {target.resource} "{name}": the object has been modified; '
-        "please apply your changes to the latest version and try again"
-    )
-    return StatusError(409, "Conflict", message, details=_about(target, name))
+    fact = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(target, name, fact)
 
 
 def precondition(target: Target, name: str, field: str, wanted: str, found: str) -> StatusError:
     """409 on delete or update: a precondition (`field` is UID or ResourceVersion) does not hold."""
     fact = f"Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
-    message = f'Operation cannot be fulfilled on {target.resource} "{name}": {fact}'
-    return StatusError(409, "Conflict", message, details=_about(target, name))
+    return conflict(target, name, fact)
 
 
 def apply_conflict(target: Target, name: str, causes: Sequence[Cause]) -> StatusError:
@@ -146,9 +148,14 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
-def forbidden(message: str) -> StatusError:
+def forbidden(
+    message: str, *, target: Target | None = None, name: str = "", causes: Sequence[Cause] = ()
+) -> StatusError:
     """403: understood and refused."""
-    return StatusError(403, "Forbidden", message)
+    details = _about(target, name) if target else {}
+    if causes:
+        details["causes"] = [cause.as_json() for cause in causes]
+    return StatusError(403, "Forbidden", message, details=details)
 
 
 def method_not_allowed() -> StatusError:
@@ -167,6 +174,13 @@ def unsupported_media_type(found: str) -> StatusError:
     """415: the body's type cannot be read."""
     message = f"the body of the request was in an unknown format - accepted media types include: {found}"
     return StatusError(415, "UnsupportedMediaType", message)
+
+
+def too_new(wanted: int, newest: int) -> StatusError:
+    """504: the wanted revision has not been reached yet."""
+    details = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]}
+    message = f"Timeout: Too large resource version: {wanted}, current: {newest}"
+    return StatusError(504, "Timeout", message, details=details)
 
 
 def expired(message: str) -> StatusError:

@@ -20,11 +20,23 @@ from provisioner.embedded.apiserver.shape import Json
 
 def wants_table(request: web.Request) -> bool:
     """Whether the client asked for a table before anything else it could read."""
-    return "as=Table" in request.headers.get("Accept", "").partition(",")[0]
+    return "as=Table" in _first_choice(request)
+
+
+def wants_metadata(request: web.Request) -> bool:
+    """Whether the client asked for the metadata of objects alone."""
+    return "as=PartialObjectMetadata" in _first_choice(request)
+
+
+def metadata_of(document: Json) -> Json:
+    """An object without anything but its metadata."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": document["metadata"]}
 
 
 def shaped(request: web.Request, kind: Kind, document: Json, now: datetime) -> Json:
     """An object in the form that the client asked for."""
+    if wants_metadata(request):
+        return metadata_of(document)
     if not wants_table(request):
         return document
     metadata = {"resourceVersion": document["metadata"]["resourceVersion"]}
@@ -44,6 +56,10 @@ def table(kind: Kind, documents: list[Json], *, now: datetime, include: str, met
             for document in documents
         ],
     }
+
+
+def _first_choice(request: web.Request) -> str:
+    return request.headers.get("Accept", "").partition(",")[0]
 
 
 def _columns(kind: Kind) -> tuple[Column, ...]:
@@ -88,4 +104,4 @@ def _row_object(document: Json, include: str) -> Json | None:
         return None
     if include == "Object":
         return document
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": document["metadata"]}
+    return metadata_of(document)

@@ -49,11 +49,6 @@ class Manager:
     api_version: str
     subresource: str = ""
 
-    @property
-    def is_applier(self) -> bool:
-        """Whether this manager states whole intents, so that what it leaves out is to go."""
-        return self.operation == "Apply"
-
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
@@ -246,7 +241,7 @@ def _cause(owner: Ownership, path: Path) -> Cause:
     text = f'conflict with "{manager.name}"'
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'
-    if not manager.is_applier or manager.api_version:
+    if manager.operation != "Apply":
         text += f" using {manager.api_version}"
     return Cause("FieldManagerConflict", text, fields.dotted(path))
 

@@ -24,16 +24,14 @@ _ORDER: Final = "$setElementOrder/"
 
 
 def json_patch(document: Json, operations: Any) -> Json:
-    """RFC 6902. A `null` patch changes nothing. Raises 400 on a malformed patch, 422 on one that cannot be applied."""
+    """RFC 6902. A `null` patch changes nothing. Raises 400 on what is no list, 422 on what cannot be applied."""
     if operations is None:
         return copy.deepcopy(document)
     if not isinstance(operations, list) or len(operations) > _MAX_OPERATIONS:
         raise status.bad_request(f"a JSON patch is a list of at most {_MAX_OPERATIONS} operations")
     try:
         patched = jsonpatch.JsonPatch(operations).apply(document)
-    except (jsonpatch.InvalidJsonPatch, TypeError) as error:
-        raise status.bad_request(f"reading JSON patch: {error}") from error
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
         message = f"the server rejected our request due to an error in our request: {error}"
         raise status.StatusError(422, "Invalid", message, details={}) from error
     return _as_object(patched)

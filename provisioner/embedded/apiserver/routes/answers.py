@@ -46,6 +46,13 @@ _Loader.add_implicit_resolver(
 )
 
 
+def check_accept(request: web.Request) -> None:
+    """Refuses a client that can read nothing of what is written here (406). Logs are text and come all the same."""
+    accept = request.headers.get("Accept", "*/*")
+    if not any(offered in accept for offered in ("application/json", "*/*", "application/*", "text/plain")):
+        raise status.not_acceptable(JSON)
+
+
 async def read_json(request: web.Request) -> Any:
     """The body of a request, which may be JSON or YAML whatever its type says. Raises 400 on neither."""
     body = await request.read()

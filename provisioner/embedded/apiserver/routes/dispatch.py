@@ -16,7 +16,7 @@ from aiohttp import web
 from provisioner.embedded.apiserver import discovery, openapi, status
 from provisioner.embedded.apiserver.clusters import MANAGEMENT_GROUP, Cluster, Clusters
 from provisioner.embedded.apiserver.routes import objects, reviews, subresources, watching
-from provisioner.embedded.apiserver.routes.answers import answer, refusal
+from provisioner.embedded.apiserver.routes.answers import answer, check_accept, refusal
 from provisioner.embedded.apiserver.routes.objects import Call
 from provisioner.embedded.apiserver.routes.request import Parameters, ResourcePath, parse_resource_path
 from provisioner.embedded.apiserver.status import StatusError
@@ -104,6 +104,7 @@ class Dispatcher:
     async def _call(self, request: web.Request, view: _View, path: ResourcePath) -> web.StreamResponse:
         if view.group is not None and path.group != view.group:
             raise status.no_such_path()
+        check_accept(request)
         if (review := reviews.find(path, request.method)) is not None:
             return await review(request)
         kind = view.cluster.registry.find(path.group, path.version, path.plural)

@@ -20,7 +20,7 @@ from provisioner.embedded.apiserver.collection import Collection, Deletion, Writ
 from provisioner.embedded.apiserver.kinds import Kind
 from provisioner.embedded.apiserver.merge import patches
 from provisioner.embedded.apiserver.routes.answers import answer, read_json, read_object
-from provisioner.embedded.apiserver.routes.request import Parameters
+from provisioner.embedded.apiserver.routes.request import Parameters, invalid_option
 from provisioner.embedded.apiserver.selectors import Selection
 from provisioner.embedded.apiserver.shape import Json
 from provisioner.embedded.apiserver.storage import HistoryGone, Key
@@ -131,8 +131,7 @@ async def list_objects(call: Call) -> web.Response:
     """A collection, whole or in pages of one moment."""
     limit = call.parameters.number("limit", maximum=_MAX_LIMIT) or 0
     at, after = _position(call.parameters)
-    if not at and call.parameters.text("resourceVersionMatch") == "Exact":
-        at = call.parameters.revision() or 0
+    at = at or _exact_revision(call)
     selection = call.parameters.selection(call.kind)
     try:
         documents, more, revision = _page(call, selection, at=at, after=after, limit=limit)
@@ -154,6 +153,10 @@ def _shaped_list(call: Call, documents: list[Json], revision: int, token: str) -
             include=call.parameters.text("includeObject"),
             metadata=_list_metadata(revision, token),
         )
+    if tables.wants_metadata(call.request):
+        items = [tables.metadata_of(document) for document in documents]
+        shown = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "items": items}
+        return shown | {"metadata": _list_metadata(revision, token)}
     return _list(call, documents, revision, token)
 
 
@@ -215,6 +218,18 @@ def _decoded(kind: Kind, body: bytes) -> Json:
     return document
 
 
+def _exact_revision(call: Call) -> int:
+    """The revision that the list must show, 0 for the present one. Raises 504 for one that is still to come."""
+    revision, match = call.parameters.revision(), call.parameters.text("resourceVersionMatch")
+    if match and revision is None:
+        message = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise invalid_option("ListOptions", "resourceVersionMatch", message, reason="FieldValueForbidden")
+    newest = call.cluster.storage.revision(call.cluster.identity)
+    if revision and revision > newest:
+        raise status.too_new(revision, newest)
+    return revision or 0 if match == "Exact" else 0
+
+
 def _position(parameters: Parameters) -> tuple[int, tuple[str, str]]:
     token = parameters.text("continue")
     if not token:
@@ -240,8 +255,7 @@ async def _deletion(call: Call) -> Deletion:
     if options.get("orphanDependents") is not None:
         policy = "Orphan" if options["orphanDependents"] else "Background"
     if policy is not None and policy not in _POLICIES:
-        cause = status.Cause("FieldValueNotSupported", f"Unsupported value: {policy!r}", "propagationPolicy")
-        raise status.invalid(status.Target("meta.k8s.io", "deleteoptions", "DeleteOptions"), "", [cause])
+        raise invalid_option("DeleteOptions", "propagationPolicy", f"Unsupported value: {str(policy)[:64]!r}")
     grace = options.get("gracePeriodSeconds")
     if not isinstance(grace, int):
         grace = call.parameters.number("gracePeriodSeconds", maximum=2**31)

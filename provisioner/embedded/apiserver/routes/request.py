@@ -68,14 +68,14 @@ class Parameters:
         """How a write is to be made. Raises 422 on options that no server accepts."""
         manager = self.text("fieldManager")
         if applies and not manager:
-            raise _invalid_option("PatchOptions", "fieldManager", "Required value: is required for apply patch")
+            raise invalid_option("PatchOptions", "fieldManager", "Required value: is required for apply patch")
         if len(manager) > _MAX_MANAGER_LENGTH or not manager.isprintable():
-            raise _invalid_option("PatchOptions", "fieldManager", "Invalid value: may have 128 printable characters")
+            raise invalid_option("PatchOptions", "fieldManager", "Invalid value: may have 128 printable characters")
         if self.text("force") and not applies and self.text("force") != "false":
-            raise _invalid_option("PatchOptions", "force", "Forbidden: may not be specified for non-apply patch")
+            raise invalid_option("PatchOptions", "force", "Forbidden: may not be specified for non-apply patch")
         validation = self.text("fieldValidation") or "Warn"
         if validation not in _VALIDATIONS:
-            raise _invalid_option("PatchOptions", "fieldValidation", f"Unsupported value: {validation[:64]!r}")
+            raise invalid_option("PatchOptions", "fieldValidation", f"Unsupported value: {validation[:64]!r}")
         return Write(
             manager=manager or user_agent.partition("/")[0][:_MAX_MANAGER_LENGTH] or "unknown",
             subresource=subresource,
@@ -88,9 +88,7 @@ class Parameters:
         """Whether nothing is to be stored."""
         wanted = self.text("dryRun")
         if wanted not in ("", "All"):
-            raise _invalid_option(
-                "PatchOptions", "dryRun", f"Unsupported value: {wanted[:64]!r}: supported values: All"
-            )
+            raise invalid_option("PatchOptions", "dryRun", f"Unsupported value: {wanted[:64]!r}: supported values: All")
         return wanted == "All"
 
 
@@ -105,6 +103,7 @@ def parse_resource_path(group: str, version: str, segments: list[str]) -> Resour
     return ResourcePath(group, version, plural, namespace, name, subresource)
 
 
-def _invalid_option(kind: str, field: str, message: str) -> status.StatusError:
+def invalid_option(kind: str, field: str, message: str, *, reason: str = "FieldValueInvalid") -> status.StatusError:
+    """422 about a parameter; `kind` is the options object that it belongs to."""
     target = status.Target("meta.k8s.io", kind.lower(), kind)
-    return status.invalid(target, "", [status.Cause("FieldValueInvalid", message, field)])
+    return status.invalid(target, "", [status.Cause(reason, message, field)])

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from provisioner.embedded.apiserver import status, tables
 from provisioner.embedded.apiserver.routes.objects import Call
-from provisioner.embedded.apiserver.routes.request import MAX_WATCH_SECONDS
+from provisioner.embedded.apiserver.routes.request import MAX_WATCH_SECONDS, invalid_option
 from provisioner.embedded.apiserver.selectors import Selection
 from provisioner.embedded.apiserver.shape import Json
 from provisioner.embedded.apiserver.storage import Change, ChangeType, HistoryGone
@@ -59,11 +59,14 @@ class _Encoder:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._table = tables.wants_table(call.request)
+        self._metadata = tables.wants_metadata(call.request)
         self._columns_sent = False
 
     def __call__(self, event: Json) -> bytes:
         if self._table and event["type"] in ("ADDED", "MODIFIED", "DELETED"):
             event = event | {"object": self._as_table(event["object"])}
+        elif self._metadata and event["type"] != "ERROR":
+            event = event | {"object": tables.metadata_of(event["object"])}
         return orjson.dumps(event) + b"\n"
 
     def _as_table(self, document: Json) -> Json:
@@ -163,5 +166,4 @@ def _check_initial_events(call: Call) -> None:
         message = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
     else:
         return
-    target = status.Target("meta.k8s.io", "listoptions", "ListOptions")
-    raise status.invalid(target, "", [status.Cause("FieldValueForbidden", message, "resourceVersionMatch")])
+    raise invalid_option("ListOptions", "resourceVersionMatch", message, reason="FieldValueForbidden")
