@@ -39,15 +39,17 @@ def _lines(value: Mapping[str, Any] | list[Any]) -> Iterator[str]:
     for key in sorted(value):
         held = value[key]
         if isinstance(held, Mapping | list) and held:
-            yield f"{_scalar(key)}:"
+            yield f"{_line(key)}:"
             yield from _indented(_lines(held))
         else:
-            yield from f"{_scalar(key)}: {_scalar(held)}".split("\n")
+            yield from f"{_line(key)}: {_scalar(held)}".split("\n")
 
 
 def _item(item: Any) -> Iterator[str]:
-    lines = _lines(item) if isinstance(item, Mapping | list) and item else iter(_scalar(item).split("\n"))
-    for number, line in enumerate(lines):
+    if not isinstance(item, Mapping | list) or not item:
+        yield from f"- {_scalar(item)}".split("\n")
+        return
+    for number, line in enumerate(_lines(item)):
         yield f"- {line}" if number == 0 else f"  {line}" if line else ""
 
 
@@ -68,13 +70,12 @@ def _scalar(value: Any) -> str:
 def _text(text: str) -> str:
     if BARE_MARK.fullmatch(text):
         return text
-    if MARK.search(text):
-        return f'"{escaped(text)}"'
-    if "\n" in text and _BLOCK.fullmatch(text) and not re.search(r" \n| $", text):
-        return _block(text)
-    if _PLAIN.fullmatch(text) and not is_ambiguous(text):
-        return text
-    return f'"{escaped(text)}"'
+    many = "\n" in text and _BLOCK.fullmatch(text) and not re.search(r" \n| $", text) and not MARK.search(text)
+    return _block(text) if many else _line(text)
+
+
+def _line(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) and not is_ambiguous(text) else f'"{escaped(text)}"'
 
 
 def _block(text: str) -> str:

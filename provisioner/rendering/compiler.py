@@ -21,6 +21,9 @@ from provisioner.rendering.reading import read_objects
 from provisioner.rendering.slots import BARE_MARK, MARK, Slot, SlotType, escaped, mark
 
 SlotValue = str | int | Sequence[str]
+Fill = Callable[[Sequence[str]], str]
+"""Takes the escaped texts of all slots in order, see `Slots.filling`."""
+
 _ANY_MARK = re.compile(f"{MARK.pattern}|{BARE_MARK.pattern}")
 
 
@@ -51,7 +54,7 @@ class Slots:
         return found
 
     def filling(self, values: Mapping[str, SlotValue]) -> list[str]:
-        """The escaped texts of all slots in order. Raises InvariantError when they are not the values of these slots."""
+        """The escaped texts of all slots in order. Raises InvariantError for values of other slots or types."""
         if values.keys() != self.single.keys() | self.lists.keys():
             wrong = sorted(values.keys() ^ (self.single.keys() | self.lists.keys()))
             raise InvariantError(f"filling slots: missing or unknown: `{', '.join(wrong)}`", reason="SlotsMismatch")
@@ -72,25 +75,15 @@ def _text(name: str, value: SlotValue, kind: SlotType) -> str:
     raise InvariantError(f"filling slot `{name}`: not a {kind.value}", reason="SlotsMismatch")
 
 
-class Text:
-    """Compiled text: constant but for its slots."""
-
-    __slots__ = ("_fill",)
-
-    def __init__(self, text: str) -> None:
-        order = [int(found[1] or found[2]) for found in _ANY_MARK.finditer(text)]
-        pattern = _ANY_MARK.sub("%s", text.replace("%", "%%"))
-        self._fill = _filler(pattern, order)
-
-    def fill(self, filling: Sequence[str]) -> str:
-        """The text with its slots filled from `Slots.filling`."""
-        return self._fill(filling)
-
-
-def _filler(pattern: str, order: list[int]) -> Callable[[Sequence[str]], str]:
+def _filler(text: str) -> Fill:
+    """Text that is constant but for its slots, as the function that fills them."""
+    order = [int(found[1] or found[2]) for found in _ANY_MARK.finditer(text)]
     if not order:
-        text = pattern % ()
         return lambda _: text
+    pattern = _ANY_MARK.sub("%s", text.replace("%", "%%"))
+    if len(order) == 1:
+        only = order[0]
+        return lambda filling: pattern % filling[only]
     pick = itemgetter(*order)
     return lambda filling: pattern % pick(filling)
 
@@ -99,14 +92,13 @@ def _filler(pattern: str, order: list[int]) -> Callable[[Sequence[str]], str]:
 class Document:
     """One compiled object: its file name, canonical YAML and JSON."""
 
-    kind: str
-    file: Text
-    yaml: Text
-    json: Text
+    file: Fill
+    yaml: Fill
+    json: Fill
 
     def object(self, filling: Sequence[str]) -> dict[str, Any]:
         """The filled object as JSON values."""
-        found: dict[str, Any] = json.loads(self.json.fill(filling))
+        found: dict[str, Any] = json.loads(self.json(filling))
         return found
 
 
@@ -125,16 +117,21 @@ class Compiled:
     def files(self, values: Mapping[str, SlotValue]) -> dict[str, bytes]:
         """All objects, filled, as canonical YAML by file name."""
         filling = self.slots.filling(values)
-        return {document.file.fill(filling): document.yaml.fill(filling).encode() for document in self.documents}
+        return {document.file(filling): document.yaml(filling).encode() for document in self.documents}
 
 
 def compile_templates(
-    root: Path, names: Sequence[str], *, constants: Mapping[str, Any], slots: Slots, shared: frozenset[str] = frozenset()
+    root: Path,
+    names: Sequence[str],
+    *,
+    constants: Mapping[str, Any],
+    slots: Slots,
+    optional: frozenset[str] = frozenset(),
 ) -> Compiled:
     """Compile templates (paths under `root`) for one shape.
 
-    Every constant and slot must be read by one of them; names in `shared` are exempt, since a sister group reads them.
-    Raises RejectedError naming file and line.
+    Every constant and slot must be read by one of them, but for the constants named in `optional`. Raises RejectedError
+    naming file and line.
     """
     numbered = slots.numbered()
     documents: list[Document] = []
@@ -143,7 +140,7 @@ def compile_templates(
         rendered = render_with_slots(root, name, constants=constants, slots=slots.stand_ins())
         used |= rendered.names
         documents += [_document(name, value) for value in read_objects(rendered, numbered)]
-    unused = sorted((constants.keys() | slots.single.keys() | slots.lists.keys()) - used - shared)
+    unused = sorted((constants.keys() | slots.single.keys() | slots.lists.keys()) - used - optional)
     if unused:
         raise RejectedError(
             f"compiling templates: no template reads the parameter: `{unused[0]}`",
@@ -164,4 +161,4 @@ def _document(template: str, value: Any) -> Document:
             reason="NotAnObject",
             hint="give it apiVersion, kind and metadata.name",
         ) from error
-    return Document(value["kind"], Text(file), Text(canonical_yaml(value)), Text(canonical_json(value)))
+    return Document(_filler(file), _filler(canonical_yaml(value)), _filler(canonical_json(value)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import update_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ from provisioner.rendering.taint import check_slot_uses
 
 FILTERS_FOR_SLOTS = frozenset({"indent"})
 """The only filters that take text with a slot in it: they look at line breaks, and a filled slot has none."""
+
+WHITESPACE: Mapping[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+"""How templates treat blanks around blocks."""
 
 _LINE = re.compile(f"{LINE_OPEN}([0-9]+):([0-9]+){LINE_CLOSE}")
 _HINT = "compute it in Python, or make it a shape parameter"
@@ -95,20 +99,9 @@ def hole(name: str) -> str:
     return f"{{{{ .Values.{name} }}}}"
 
 
-def plain_environment(root: Path) -> Environment:
-    """Jinja as everybody knows it, over the same templates: what compiled output is compared with."""
-    environment = Environment(
-        loader=_PlainLoader(root), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    environment.globals = {"hole": hole}
-    return environment
-
-
 class _Environment(Environment):
     def __init__(self, loader: BaseLoader, slot_names: tuple[str, ...]) -> None:
-        super().__init__(
-            loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-        )
+        super().__init__(loader=loader, undefined=StrictUndefined, **WHITESPACE)
         self.slot_names = slot_names
         self.globals = {"hole": hole}
         self.filters = {name: _guarded(name, function, "filtered") for name, function in self.filters.items()}
@@ -132,7 +125,7 @@ class _Code(CodeGenerator):
 _Environment.code_generator_class = _Code
 
 
-def _guarded(name: str, function: Callable[..., Any], use: str) -> Callable[..., Any]:
+def _guarded(name: str, function: Any, use: str) -> Callable[..., Any]:
     def guarded(*arguments: Any, **named: Any) -> Any:
         if not any(isinstance(value, Slot) for value in (*arguments, *named.values())):
             return function(*arguments, **named)
@@ -141,42 +134,30 @@ def _guarded(name: str, function: Callable[..., Any], use: str) -> Callable[...,
             return Slot(held.slot_name, str(function(str(held), *arguments[1:], **named)))
         raise SlotMisuseError(f"slot `{held.slot_name}` has no value yet, so it cannot be {use} with `{name}`")
 
-    for attribute in ("jinja_pass_arg",):
-        if hasattr(function, attribute):
-            setattr(guarded, attribute, getattr(function, attribute))
-    return guarded
+    return update_wrapper(guarded, function)  # keeps Jinja's marks on functions that want the environment
 
 
-class _PlainLoader(BaseLoader):
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
-        path = self.root / template
-        if ".." in Path(template).parts or not path.is_file():
-            raise TemplateNotFound(template)
-        source = path.read_text(encoding="utf-8")
-        if RESERVED.search(source):
-            raise TemplateSyntaxError("a private-use character stands in the template", 1, template)
-        return source, str(path), lambda: True
-
-
-class _Loader(_PlainLoader):
+class _Loader(BaseLoader):
     """Keeps the syntax tree of every template it loads and lets each output line carry its own line number."""
 
     def __init__(self, root: Path) -> None:
-        super().__init__(root)
+        self.root = root
         self.trees: dict[str, nodes.Template] = {}
 
     def load(self, environment: Environment, name: str, globals: Any = None) -> Template:  # noqa: A002
-        source, filename, uptodate = self.get_source(environment, name)
-        tree = environment.parse(source, name, filename)
+        path = self.root / name
+        if ".." in Path(name).parts or not path.is_file():
+            raise TemplateNotFound(name)
+        source = path.read_text(encoding="utf-8")
+        if RESERVED.search(source):
+            raise TemplateSyntaxError("a private-use character stands in the template", 1, name)
+        tree = environment.parse(source, name, str(path))
         index = len(self.trees)
         self.trees[name] = tree
         for data in tree.find_all(nodes.TemplateData):
             data.data = _numbered(data.data, index, data.lineno)
-        code = environment.compile(tree, name, filename)
-        return environment.template_class.from_code(environment, code, globals or {}, uptodate)
+        code = environment.compile(tree, name, str(path))
+        return environment.template_class.from_code(environment, code, globals or {}, lambda: True)
 
 
 def _numbered(data: str, template: int, line: int) -> str:

@@ -1,7 +1,7 @@
 """The template pack, compiled for one catalog and one Site: the door through which everything is rendered.
 
-Publishing a tier, the lifecycle verbs, tenants, previews and golden files call it. A shape is compiled the first time it
-is asked for. It reads templates from disk and does nothing else; the same input gives the same bytes.
+Publishing a tier, the lifecycle verbs, tenants, previews and golden files call it. A shape is compiled the first time
+it is asked for. It reads templates from disk and does nothing else; the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ class Pack:
         """What is published with a tier, in the order in which it has to exist."""
         found = self._tier(tier)
         constants = {"charts": self._catalog.versions.charts}
-        compiled = self._once(
-            ("tier", tier), lambda: self._compile(found, found.manifests, {}, constants=constants)
-        )
+        compiled = self._once(("tier", tier), lambda: self._compile(found, found.manifests, {}, constants=constants))
         return tuple(compiled.objects({}))
 
     def project(self, tenant: str, tier: str) -> Object:
@@ -141,7 +139,7 @@ class Pack:
         }
         common = {"site": self._site, "tier": self._tier(shape.tier)}
         names = [files[name] for name in sorted(files)]
-        return compile_templates(self._root, names, constants={**common, **constants}, slots=slots, shared=_COMMON)
+        return compile_templates(self._root, names, constants={**common, **constants}, slots=slots, optional=_COMMON)
 
     def _compile(
         self,
@@ -153,7 +151,7 @@ class Pack:
     ) -> Compiled:
         files = [self._template(tier, name) for name in names]
         everything = {"site": self._site, "tier": tier, **(constants or {})}
-        return compile_templates(self._root, files, constants=everything, slots=Slots(slots, {}), shared=_COMMON)
+        return compile_templates(self._root, files, constants=everything, slots=Slots(slots, {}), optional=_COMMON)
 
     def _template(self, tier: Tier, name: str) -> str:
         own = f"templates/{tier.name}/{name}.yaml.j2"

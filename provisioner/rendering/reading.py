@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentEndEvent,
     DocumentStartEvent,
     Event,
     MappingEndEvent,
-    MappingStartEvent,
     ScalarEvent,
     SequenceEndEvent,
     SequenceStartEvent,
@@ -31,7 +31,8 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "": None}
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+")
 _AMBIGUOUS = re.compile(
-    r"(?i:y|n|yes|no|on|off|true|false|null|~|=|<<)|[-+.]?[0-9][0-9_]*|[-+]?[.0-9_]*[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?"
+    r"(?i:y|n|yes|no|on|off|true|false|null|~|=|<<)"
+    r"|[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
     r"|[-+]?0[xob][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?|[-+]?\.(?i:inf|nan)"
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ].*)?"
 )
@@ -75,8 +76,8 @@ class _Reader:
     def value(self, event: Event, events: Iterator[Event]) -> Any:
         if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
             raise self.fault(event, "anchors and aliases are not read here", hint="use a macro or an include")
-        if getattr(event, "ctag", None) is not None and str(event.ctag) not in ("None", ""):
-            raise self.fault(event, f"tags are not read here: `{event.ctag}`")
+        if str(getattr(event, "ctag", None)) not in ("None", ""):
+            raise self.fault(event, "tags are not read here")
         if isinstance(event, ScalarEvent):
             return self.scalar(event)
         if isinstance(event, SequenceStartEvent):
@@ -84,7 +85,6 @@ class _Reader:
             while not isinstance(item := next(events), SequenceEndEvent):
                 items.append(self.value(item, events))
             return items
-        assert isinstance(event, MappingStartEvent)
         return self.mapping(events)
 
     def mapping(self, events: Iterator[Event]) -> dict[str, Any]:

@@ -93,13 +93,11 @@ def bare_mark(index: int) -> str:
 def escaped(text: str) -> str:
     """`text` as it stands between double quotes; the same in YAML and in JSON. Raises RejectedError for half a
     surrogate pair, which no encoding can carry."""
-    return _SPECIAL.sub(_escape, text) if not text.isalnum() else text
+    return _SPECIAL.sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
     if "\ud800" <= character <= "\udfff":
-        raise RejectedError(
-            f"writing text: half a surrogate pair: `U+{ord(character):04X}`", reason="UnprintableText"
-        )
+        raise RejectedError(f"writing text: half a surrogate pair: `U+{ord(character):04X}`", reason="UnprintableText")
     return _SHORT.get(character) or f"\\u{ord(character):04x}"

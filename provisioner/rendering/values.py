@@ -107,5 +107,5 @@ def startup_failures(weights_bytes: int) -> int:
 
 
 def storage_gib(weights_bytes: int) -> int:
-    """The size of a replica's volume: a quarter more than its weights, and one GiB for what engines keep beside them."""
+    """The size of a replica's volume: its weights and a quarter, and one GiB for what engines keep beside them."""
     return -(-weights_bytes * 5 // (4 * _GIB)) + 1

@@ -1,0 +1,159 @@
+"""Strict schemas for everything that the pack renders, for tests.
+
+Built-in kinds against the public definitions that `kubernetes-validate` ships. Custom kinds, and what the Platform
+makes of a template, against the public schemas in the folder that TENANTRY_SCHEMAS names.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import kubernetes_validate
+import pytest
+from ruamel.yaml import YAML
+
+KUBERNETES = "v1.36.0-local-strict"
+CRDS = {
+    "gateway.networking.k8s.io": "gateway-api-v1.6.1-standard/gateway.networking.k8s.io_*.yaml",
+    "keda.sh": "keda-v2.20.2/keda.sh_scaledobjects.yaml",
+    "argoproj.io": "argo-cd/application-crd-v3.5.1.yaml",
+}
+WITHOUT_PUBLIC_SCHEMA = frozenset({"cert-manager.io", "monitoring.coreos.com"})
+"""Groups whose schemas are not in the folder."""
+
+
+def faults_of_builtin(value: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an object of a built-in kind; raises KeyError for another kind."""
+    return _faults(_builtin(value["apiVersion"], value["kind"]), value)
+
+
+def is_builtin(value: Mapping[str, Any]) -> bool:
+    """Whether the kind is one that Kubernetes itself serves."""
+    return (value["apiVersion"], value["kind"]) in _names()
+
+
+def faults_of_custom(value: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an object of a custom kind, by the public schemas."""
+    group = value["apiVersion"].partition("/")[0]
+    if group in WITHOUT_PUBLIC_SCHEMA:
+        return []
+    if group == "management.loft.sh":
+        return _faults(_derived(value["kind"]), value)
+    return _faults(_custom(group, value["apiVersion"], value["kind"]), value)
+
+
+def faults_in_crd(crds: Iterable[Mapping[str, Any]], value: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an object by the CustomResourceDefinition of its kind; raises StopIteration without one."""
+    return _faults(_validator(crds, value["apiVersion"], value["kind"]), value)
+
+
+def faults_of_vcluster_values(values: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a vcluster.yaml, its holes filled."""
+    schema = json.loads((schemas_folder() / "vcluster/values.schema-v0.36.1.json").read_text())
+    return _faults(jsonschema_rs.validator_for(schema), values)
+
+
+def schemas_folder() -> Path:
+    """The folder of public schemas; skips the test without one."""
+    folder = os.environ.get("TENANTRY_SCHEMAS")
+    if not folder:
+        pytest.skip("needs schemas: name a folder of public schemas in TENANTRY_SCHEMAS")
+    return Path(folder)
+
+
+def filled(text: str, values: Mapping[str, str]) -> Any:
+    """YAML text as the Platform reads it: every hole filled. Raises KeyError for a hole that no parameter fills."""
+    return YAML(typ="safe", pure=True).load(re.sub(r"\{\{ \.Values\.(\w+) \}\}", lambda hole: values[hole[1]], text))
+
+
+def _faults(validator: jsonschema_rs.Validator, value: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{'.'.join(map(str, error.instance_path))}: {error.message[:300]}" for error in validator.iter_errors(value)
+    ]
+
+
+@functools.cache
+def _definitions() -> dict[str, Any]:
+    root = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / KUBERNETES
+    text = (root / "_definitions.json").read_text()
+    definitions: dict[str, Any] = json.loads(text.replace("/api/_definitions.json#", "#"))["$defs"]
+    return definitions
+
+
+@functools.cache
+def _names() -> dict[tuple[str, str], str]:
+    return {
+        ("/".join(filter(None, (kind["group"], kind["version"]))), kind["kind"]): name
+        for name, definition in _definitions().items()
+        for kind in definition.get("x-kubernetes-group-version-kind", ())
+    }
+
+
+@functools.cache
+def _builtin(api_version: str, kind: str) -> jsonschema_rs.Validator:
+    schema = {"$ref": f"#/$defs/{_names()[api_version, kind]}", "$defs": _definitions()}
+    return jsonschema_rs.validator_for(schema)
+
+
+@functools.cache
+def _derived(kind: str) -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(
+        json.loads((schemas_folder() / f"management.loft.sh-derived/{kind}.schema.json").read_text())
+    )
+
+
+@functools.cache
+def _custom(group: str, api_version: str, kind: str) -> jsonschema_rs.Validator:
+    return _validator(_crds(group), api_version, kind)
+
+
+def _validator(crds: Iterable[Mapping[str, Any]], api_version: str, kind: str) -> jsonschema_rs.Validator:
+    schema = next(
+        version["schema"]["openAPIV3Schema"]
+        for crd in crds
+        for version in crd["spec"]["versions"]
+        if crd["spec"]["names"]["kind"] == kind and f"{crd['spec']['group']}/{version['name']}" == api_version
+    )
+    closed = _strict(schema)
+    closed["properties"] |= {"apiVersion": {}, "kind": {}, "metadata": {"type": "object"}}
+    return jsonschema_rs.validator_for(closed)
+
+
+@functools.cache
+def _crds(group: str) -> tuple[dict[str, Any], ...]:
+    reader = YAML(typ="safe")
+    return tuple(
+        document
+        for path in sorted(schemas_folder().glob(CRDS[group]))
+        for document in reader.load_all(path.read_text())
+        if document and document["kind"] == "CustomResourceDefinition"
+    )
+
+
+def _strict(schema: Any) -> Any:
+    """The schema with unknown fields refused at every depth, except where they are to be preserved."""
+    if isinstance(schema, list):
+        return [_strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _strict(value) for key, value in schema.items()}
+    keeps = schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object" and not keeps:
+        closed["additionalProperties"] = False
+    if schema.get("x-kubernetes-int-or-string"):
+        closed.pop("type", None)
+    return closed
+
+
+def documents(tree: Mapping[str, bytes]) -> Iterator[tuple[str, Any]]:
+    """Path and value of every file of a tree."""
+    reader = YAML(typ="safe", pure=True)
+    for path, text in tree.items():
+        yield path, reader.load(text.decode())
