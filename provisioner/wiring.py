@@ -12,8 +12,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
@@ -286,8 +286,9 @@ async def _serve_api(app: FastAPI, listen: Listen, stop: asyncio.Event) -> None:
     class Server(uvicorn.Server):
         """Leaves signals to us: one place decides when the process stops."""
 
-        def capture_signals(self) -> AbstractContextManager[None]:
-            return nullcontext()
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
 
     server = Server(uvicorn.Config(app, host=listen.host, port=listen.port, access_log=False, log_config=None))
     serving = asyncio.create_task(server.serve())

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, TypeVar
 import httpx2
 from rich.console import Console
 
-from provisioner.cli.laptop import Laptop
-from provisioner.cli.leftovers import find_leftovers, find_open_files
+from provisioner.cli.laptop import Laptop, Ports
+from provisioner.cli.leftovers import find_leftovers, find_open_files, find_processes
 from provisioner.cli.operation import new_idempotency_key, operation_error
 from provisioner.cli.progress import show_progress
 from provisioner.cli.session import operator_key
@@ -72,7 +72,7 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
     """Run it; the exit code. Ctrl-C and SIGTERM end it in good order."""
     _require_demo_extra()
     signal.signal(signal.SIGTERM, _interrupt)
-    laptop = Laptop((state or settings.state).absolute(), os.environ)
+    laptop = Laptop((state or settings.state).absolute(), os.environ, ports=Ports().free())
     timing = Timing()
     try:
         asyncio.run(laptop.end_leftovers())
@@ -241,7 +241,11 @@ def _delete(laptop: Laptop, timing: Timing) -> None:
 
     with timing.part("deleting the endpoint"):
         _require_success(_call(laptop.settings, delete))
-    left = asyncio.run(find_leftovers(laptop.settings)) + find_open_files(laptop.pids(), laptop.state)
+    left = [
+        *asyncio.run(find_leftovers(laptop.settings)),
+        *find_processes(laptop.state),
+        *find_open_files(laptop.pids(), laptop.state),
+    ]
     if left:
         raise InvariantError("proving that nothing is left: found: " + ", ".join(left), reason="Leftovers")
     console.print(

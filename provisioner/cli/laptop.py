@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import httpx2
@@ -21,7 +21,6 @@ from provisioner.domain.ids import RandomIds
 from provisioner.embedded.children import Children
 from provisioner.settings import Settings, read_settings
 
-PORTS = {"api": 8400, "control_plane": 8401, "gateway": 8402, "tenant_gateway": 8403}
 START_SECONDS = 60.0
 GRACE_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
@@ -31,22 +30,26 @@ _LOOK_SECONDS = 0.05
 class Ports:
     """The four ports of a laptop installation."""
 
-    api: int
-    control_plane: int
-    gateway: int
-    tenant_gateway: int
+    api: int = 8400
+    control_plane: int = 8401
+    gateway: int = 8402
+    tenant_gateway: int = 8403
+
+    def free(self) -> Ports:
+        """The same ports where they are free, else others."""
+        return Ports(**{name: _free_port(port) for name, port in asdict(self).items()})
 
 
 class Laptop:
     """One installation. Use: `start`, then `settings` for commands, `stop` at the end."""
 
-    def __init__(self, state: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, state: Path, environ: Mapping[str, str], *, ports: Ports) -> None:
         self.state = state
         _make_private(state)
         _make_private(state / "tmp")
         self._children = Children(state / "processes")
-        self.ports = Ports(**{name: _free_port(port) for name, port in PORTS.items()})
-        self._environ = dict(environ) | {
+        self.ports = ports
+        self.environ = dict(environ) | {
             "TENANTRY_STATE": str(state),
             "TENANTRY_SERVE_ADDR": f"127.0.0.1:{self.ports.api}",
             "TENANTRY_URL": f"http://127.0.0.1:{self.ports.api}",
@@ -54,7 +57,7 @@ class Laptop:
             "TMPDIR": str(state / "tmp"),
             "PYTHONUNBUFFERED": "1",
         }
-        self.settings: Settings = read_settings(self._environ)
+        self.settings: Settings = read_settings(self.environ)
 
     async def end_leftovers(self) -> None:
         """End what an earlier run that was killed left running."""
@@ -96,7 +99,7 @@ class Laptop:
 
     def _start(self, name: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "provisioner.cli", *arguments]
-        self._children.start(name, command, environment=self._environ)
+        self._children.start(name, command, environment=self.environ)
 
     def _wait(self, name: str, url: str, file: Path | None = None) -> None:
         child = self._children.child(name)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from provisioner.embedded.children import is_held
 from provisioner.settings import Settings
 
 _WRITING = os.O_WRONLY | os.O_RDWR
@@ -20,6 +21,11 @@ async def find_leftovers(settings: Settings) -> list[str]:
 
     async with open_inventory(settings) as inventory:
         return await inventory()
+
+
+def find_processes(state: Path) -> list[str]:
+    """Model servers that still run."""
+    return [f"process {lock.parent}" for lock in sorted((state / "pods").rglob("lock")) if is_held(lock)]
 
 
 def find_open_files(pids: Iterable[int], state: Path) -> list[str]:

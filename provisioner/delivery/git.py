@@ -74,6 +74,12 @@ class GitDelivery:
                 return sha
         return None
 
+    async def branches(self) -> list[str]:
+        """The names of all branches."""
+        ended = await self._git("ls-remote", "--quiet", "--heads", "--", self._url)
+        self._expect(ended, "listing branches")
+        return [line.partition("\trefs/heads/")[2] for line in ended.out.splitlines()]
+
     async def push(self, commit: Commit) -> str:
         """Make the branch hold exactly `files` on top of `parent`; returns the SHA. Again: the same SHA."""
         script = _fast_import(commit)
