@@ -9,7 +9,7 @@ from provisioner.admission import admit_endpoint
 from provisioner.api.services import Services
 from provisioner.catalog.fields import shown
 from provisioner.domain.endpoint import EndpointRequest
-from provisioner.domain.errors import RejectedError
+from provisioner.domain.errors import RejectedError, RetryableError
 from provisioner.domain.finding import Finding, unknown_name_hint
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
@@ -36,6 +36,17 @@ async def admit_request(
     if unknown:
         raise _rejected(unknown)
     return admitted
+
+
+async def require_ready_tenant(name: str, services: Services) -> None:
+    """Let a tenant pass whose projects exist. Raises RetryableError (`TenantNotReady`) while they are being made."""
+    tenant = await services.store.tenants.find(name)
+    if tenant is not None and not tenant.ready:
+        raise RetryableError(
+            f"creating endpoint: the tenant is not ready yet: {name}",
+            reason="TenantNotReady",
+            hint=f"wait for it with `tenantry operation wait {tenant.operation}`",
+        )
 
 
 async def _unknown_tenant(name: str, services: Services) -> Finding:

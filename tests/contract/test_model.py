@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from provisioner.admission import admit_endpoint, preview_id
 from provisioner.admission.memory import reckon_memory, usable_bytes
 from provisioner.catalog.loader import load_catalog
 from provisioner.catalog.pack import models_root
-from provisioner.catalog.site import NodeTypeOffer
+from provisioner.catalog.site import NodeTypeOffer, Site
 from provisioner.domain.errors import RejectedError
+from tests.unit.catalog.packs import site_with, small_site
 
 MODELS = sorted(path.stem.replace("--", "/") for path in models_root().glob("*.yaml"))
 PRODUCTION = {
@@ -52,3 +54,20 @@ def test_the_catalog_that_ships_loads() -> None:
         load_catalog()
     except RejectedError as error:
         pytest.fail("\n".join(str(finding) for finding in error.findings))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model_is_planned_on_the_dedicated_tier(name: str) -> None:
+    """Ledger: RUN-09."""
+    catalog = load_catalog()
+    raw = {**catalog.tiers["dedicated"].example, "model": name, "region": "local"}
+    request, plan = admit_endpoint(raw, catalog=catalog, site=small_site_with(GPU_80_GB), endpoint_id=preview_id(raw))
+    assert not request.serving
+    assert plan.runtime.serving == catalog.models[name].master.serving
+    assert plan.runtime.image == catalog.versions.images[catalog.models[name].master.image]
+
+
+def small_site_with(node_type: NodeTypeOffer) -> Site:
+    """The small site whose one provider offers this node type."""
+    provider = small_site().providers[0].model_copy(update={"node_types": (node_type,)})
+    return site_with(providers=(provider,))

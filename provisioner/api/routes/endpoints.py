@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from provisioner.admission.form import RequestForm
-from provisioner.api.admit import admit_request
+from provisioner.api.admit import admit_request, require_ready_tenant
 from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency
 from provisioner.api.find import ended_delete, find_endpoint, subject_of
@@ -34,6 +34,7 @@ async def create_endpoint(
     """Ask for an endpoint. The same Idempotency-Key with the same body answers the same operation."""
     raw = await read_json(request)
     wanted, plan = await admit_request(raw, services, endpoint_id=services.ids.endpoint())
+    await require_ready_tenant(wanted.tenant, services)
     operation, endpoint = new_create(
         wanted,
         plan,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.key import key_digest
+from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.store.interface import Turn
 from provisioner.store.sql import open_store
 from tests.store.examples import SteppedClock
 from tests.unit.catalog.packs import small_catalog, small_site
@@ -124,12 +127,44 @@ async def operator(transport: httpx2.ASGITransport) -> AsyncIterator[httpx2.Asyn
 
 
 @pytest.fixture
-async def acme(operator: httpx2.AsyncClient) -> str:
+async def asked_tenant(operator: httpx2.AsyncClient) -> str:
     """The tenant acme, as it is right after it was asked for."""
     body = {"name": "acme", "displayName": "Acme", "tiers": ["dedicated"]}
     answer = await operator.post("/api/v1/tenants", json=body, headers=idempotent("tenant"))
     assert answer.status_code == 202, answer.text
     return "acme"
+
+
+@pytest.fixture
+async def acme(asked_tenant: str, services: Services, clock: SteppedClock) -> str:
+    """The tenant acme with its operation ended and its projects made."""
+    operation = await claim(services, clock)
+    tenant = await services.store.tenants.find(asked_tenant)
+    assert tenant is not None
+    assert operation.lease is not None
+    await services.store.tenants.save(replace(tenant, ready=True), operation=operation.id, fence=operation.lease.fence)
+    await end(operation, services, clock)
+    return asked_tenant
+
+
+async def claim(services: Services, clock: SteppedClock) -> Operation:
+    """Claim the operation that is due, as a worker would."""
+    operation = await services.store.operations.claim("test", clock.now(), verbs=tuple(Verb))
+    assert operation is not None
+    return operation
+
+
+async def end(
+    operation: Operation,
+    services: Services,
+    clock: SteppedClock,
+    *,
+    state: OperationState = OperationState.SUCCEEDED,
+) -> None:
+    """End a claimed operation, as a worker would."""
+    assert operation.lease is not None
+    turn = Turn(state=state, next_attempt_at=clock.now(), attempts=0)
+    await services.store.operations.release(operation.id, operation.lease.fence, turn, clock.now())
 
 
 def idempotent(key: str) -> dict[str, str]:

@@ -13,23 +13,13 @@ from provisioner.api.services import Services
 from provisioner.domain.conditions import Stage, StageName, StageState, update_stages
 from provisioner.domain.endpoint import Phase
 from provisioner.domain.ids import EndpointId, OperationId
-from provisioner.domain.operation import OperationState, Verb
-from provisioner.store.interface import Turn
+from provisioner.domain.operation import OperationState
 from tests.store.examples import SteppedClock
-from tests.unit.api.conftest import REQUEST, Wakes, idempotent
+from tests.unit.api.conftest import REQUEST, Wakes, claim, end, idempotent
 
 
 async def create(operator: httpx2.AsyncClient, body: Any = None, *, key: str = "a") -> httpx2.Response:
     return await operator.post("/api/v1/endpoints", json=REQUEST if body is None else body, headers=idempotent(key))
-
-
-async def finish(services: Services, clock: SteppedClock, *, state: OperationState = OperationState.SUCCEEDED) -> None:
-    """End the operation that is due, as a worker would."""
-    operation = await services.store.operations.claim("test", clock.now(), verbs=tuple(Verb))
-    assert operation is not None
-    assert operation.lease is not None
-    turn = Turn(state=state, next_attempt_at=clock.now(), attempts=0)
-    await services.store.operations.release(operation.id, operation.lease.fence, turn, clock.now())
 
 
 async def test_creating_answers_the_operation_at_once(
@@ -169,10 +159,8 @@ async def test_stages_say_how_long_each_took(
     operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
 ) -> None:
     """Ledger: LIF-04."""
-    await finish(services, clock)
     accepted = (await create(operator)).json()
-    operation = await services.store.operations.claim("test", clock.now(), verbs=tuple(Verb))
-    assert operation is not None
+    operation = await claim(services, clock)
     assert operation.lease is not None
     endpoint = await services.store.endpoints.get(EndpointId(accepted["endpoint"]["id"]))
     for seconds, name, state in ((3, StageName.PROJECT, StageState.DONE), (4, StageName.CAPACITY, StageState.DONE)):
@@ -198,7 +186,6 @@ async def test_deleting_is_an_operation_and_deleting_again_changes_nothing(
     operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock, wakes: Wakes
 ) -> None:
     """Ledger: TEN-05."""
-    await finish(services, clock)
     endpoint_id = (await create(operator)).json()["endpoint"]["id"]
     first = await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("d"))
     assert first.status_code == 202
@@ -208,12 +195,10 @@ async def test_deleting_is_an_operation_and_deleting_again_changes_nothing(
     assert (await services.store.endpoints.get(endpoint_id)).phase is Phase.DELETING
     running = await operator.delete(f"/api/v1/endpoints/{endpoint_id}", headers=idempotent("e"))
     assert running.json()["id"] == first.json()["id"]
-    operation = await services.store.operations.claim("test", clock.now(), verbs=tuple(Verb))
-    assert operation is not None
+    operation = await claim(services, clock)
     assert operation.lease is not None
     await services.store.endpoints.remove(endpoint_id, operation=operation.id, fence=operation.lease.fence)
-    turn = Turn(state=OperationState.SUCCEEDED, next_attempt_at=clock.now(), attempts=0)
-    await services.store.operations.release(operation.id, operation.lease.fence, turn, clock.now())
+    await end(operation, services, clock)
     for reference in ("acme/chat", endpoint_id):
         again = await operator.delete(f"/api/v1/endpoints/{reference}", headers=idempotent("f"))
         assert (again.status_code, again.json()["state"]) == (202, "succeeded")
@@ -225,10 +210,18 @@ async def test_deleting_is_an_operation_and_deleting_again_changes_nothing(
 async def test_a_failed_delete_can_be_asked_for_again(
     operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
 ) -> None:
-    await finish(services, clock)
     await create(operator)
     first = await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("d"))
-    await finish(services, clock, state=OperationState.FAILED)
+    await end(await claim(services, clock), services, clock, state=OperationState.FAILED)
     second = await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("e"))
     assert second.status_code == 202
     assert second.json()["id"] != first.json()["id"]
+
+
+async def test_a_tenant_whose_projects_are_being_made_is_waited_for(
+    operator: httpx2.AsyncClient, asked_tenant: str, services: Services
+) -> None:
+    answer = await create(operator)
+    assert (answer.status_code, answer.json()["reason"]) == (503, "TenantNotReady")
+    assert "tenantry operation wait op-" in answer.json()["hint"]
+    assert await services.store.endpoints.list() == []

@@ -12,11 +12,9 @@ from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.domain.errors import InsufficientCapacityError
 from provisioner.domain.key import key_digest
-from provisioner.domain.operation import OperationState, Verb
 from provisioner.domain.snapshot import Snapshot
-from provisioner.store.interface import Turn
 from tests.store.examples import NOON, SteppedClock
-from tests.unit.api.conftest import GATEWAY_KEY, REQUEST, Wakes, idempotent
+from tests.unit.api.conftest import GATEWAY_KEY, REQUEST, Wakes, claim, end, idempotent
 
 
 async def test_tiers_and_models_round_trip(operator: httpx2.AsyncClient, services: Services) -> None:
@@ -135,7 +133,7 @@ async def test_a_bad_key_is_refused(
 
 
 async def test_waiting_for_an_operation_ends_when_it_changes(
-    operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
+    operator: httpx2.AsyncClient, asked_tenant: str, services: Services, clock: SteppedClock
 ) -> None:
     operation = (await operator.get("/api/v1/operations")).json()[0]
     path = f"/api/v1/operations/{operation['id']}"
@@ -143,12 +141,10 @@ async def test_waiting_for_an_operation_ends_when_it_changes(
     assert unchanged.json()["state"] == "pending"
     waiting = asyncio.create_task(operator.get(path, params={"wait": 30, "seen": operation["updatedAt"]}))
     await asyncio.sleep(0)
-    claimed = await services.store.operations.claim("test", clock.advance(1), verbs=tuple(Verb))
-    assert claimed is not None
-    assert claimed.lease is not None
+    clock.advance(1)
+    claimed = await claim(services, clock)
     assert (await waiting).json()["state"] == "running"
-    turn = Turn(state=OperationState.SUCCEEDED, next_attempt_at=clock.now(), attempts=0)
-    await services.store.operations.release(claimed.id, claimed.lease.fence, turn, clock.now())
+    await end(claimed, services, clock)
     ended = await operator.get(path, params={"wait": 30, "seen": "2030-01-01T00:00:00Z"})
     assert (ended.json()["state"], ended.json()["isFinal"]) == ("succeeded", True)
 

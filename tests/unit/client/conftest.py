@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.api.conftest import acme, clock, operator, services, transport, wakes
+from tests.unit.api.conftest import acme, asked_tenant, clock, operator, services, transport, wakes
 
-__all__ = ["acme", "clock", "operator", "services", "transport", "wakes"]
+__all__ = ["acme", "asked_tenant", "clock", "operator", "services", "transport", "wakes"]

@@ -16,10 +16,8 @@ from provisioner.domain.errors import (
     RejectedError,
     RetryableError,
 )
-from provisioner.domain.operation import OperationState, Verb
-from provisioner.store.interface import Turn
 from tests.store.examples import SteppedClock
-from tests.unit.api.conftest import OPERATOR_KEY, REQUEST
+from tests.unit.api.conftest import OPERATOR_KEY, REQUEST, claim, end
 
 
 @pytest.fixture
@@ -41,10 +39,10 @@ def answering(*answers: httpx2.Response | Exception) -> Client:
     return Client("http://api.example.com", "key", transport=httpx2.MockTransport(answer))
 
 
-async def test_the_life_of_an_endpoint_through_the_client(client: Client, services: Services) -> None:
-    operation = await client.create_tenant("acme", display_name="Acme", tiers=["dedicated"], idempotency_key="t")
+async def test_the_life_of_an_endpoint_through_the_client(client: Client, acme: str) -> None:
+    operation = await client.create_tenant("other", display_name="Other", tiers=["dedicated"], idempotency_key="t")
     assert (operation.verb, operation.is_final) == ("tenant.create", False)
-    assert [tenant.name for tenant in await client.list_tenants()] == ["acme"]
+    assert [(tenant.name, tenant.ready) for tenant in await client.list_tenants()] == [("acme", True), ("other", False)]
     assert (await client.plan(REQUEST))["tierVersion"] == "1.0.0"
     accepted = await client.create_endpoint(REQUEST, idempotency_key="e")
     assert accepted.endpoint is not None
@@ -74,7 +72,7 @@ async def test_problems_come_back_as_the_errors_they_were(client: Client, acme: 
 
 async def test_an_operation_is_watched_until_it_has_ended(
     client: Client,
-    acme: str,
+    asked_tenant: str,
     services: Services,
     clock: SteppedClock,
 ) -> None:
@@ -83,17 +81,15 @@ async def test_an_operation_is_watched_until_it_has_ended(
     async for view in client.watch_operation(operation.id, timeout_seconds=60):
         seen.append(view.state)
         if view.state == "pending":
-            claimed = await services.store.operations.claim("test", clock.advance(1), verbs=tuple(Verb))
-            assert claimed is not None
+            clock.advance(1)
+            claimed = await claim(services, clock)
         elif view.state == "running":
-            assert claimed is not None
-            assert claimed.lease is not None
-            turn = Turn(state=OperationState.SUCCEEDED, next_attempt_at=clock.now(), attempts=0)
-            await services.store.operations.release(claimed.id, claimed.lease.fence, turn, clock.advance(1))
+            clock.advance(1)
+            await end(claimed, services, clock)
     assert seen == ["pending", "running", "succeeded"]
 
 
-async def test_watching_ends_with_its_time(client: Client, acme: str) -> None:
+async def test_watching_ends_with_its_time(client: Client, asked_tenant: str) -> None:
     operation = (await client.list_operations())[0]
     with pytest.raises(RetryableError) as caught:
         async for _ in client.watch_operation(operation.id, timeout_seconds=0.05):
@@ -102,7 +98,7 @@ async def test_watching_ends_with_its_time(client: Client, acme: str) -> None:
     assert operation.id in (caught.value.hint or "")
 
 
-async def test_watching_survives_an_api_that_is_away_for_a_while(client: Client, acme: str) -> None:
+async def test_watching_survives_an_api_that_is_away_for_a_while(client: Client, asked_tenant: str) -> None:
     view = replace_state((await client.list_operations())[0].model_dump_json(by_alias=True))
     away = httpx2.Response(503, headers={"Retry-After": "0"})
     async with answering(httpx2.ConnectError("refused"), away, httpx2.Response(200, content=view)) as watching:
