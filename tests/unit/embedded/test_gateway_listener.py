@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from yarl import URL
 
 from provisioner.embedded.controllers.gateway_api.listener import Listeners
 from provisioner.embedded.controllers.gateway_api.routing import Rule, TlsMaterial, Virtual
-from tests.unit.embedded.authority import Authority, Pair
+from tests.mutual_tls import Authority, Caller, free_port
 
 HOST = "r0-abc123-ep-one.acme.example.com"
 CLIENT_CA = Authority("clients")
@@ -85,10 +83,7 @@ async def listeners() -> AsyncIterator[Listeners]:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number: int = probe.getsockname()[1]
-        return number
+    return free_port()
 
 
 def virtual(port: int, *addresses: str, host: str = HOST, client_ca: Authority = CLIENT_CA) -> Virtual:
@@ -99,42 +94,9 @@ def virtual(port: int, *addresses: str, host: str = HOST, client_ca: Authority =
     return Virtual(("inference", "tenant"), "replicas", port, "*.acme.example.com", material, ((host, rules),))
 
 
-class Caller:
-    """A client that resolves every name to loopback and shows the given certificate."""
-
-    def __init__(self, folder: Path, port: int, pair: Pair | None) -> None:
-        self._port = port
-        self._tls = ssl.create_default_context(cadata=SERVER_CA.certificate)
-        if pair is not None:
-            file = folder / "client.pem"
-            file.write_text(pair.certificate + pair.key)
-            self._tls.load_cert_chain(file)
-        connector = aiohttp.TCPConnector(ssl=self._tls, resolver=_Loopback())
-        self.session = aiohttp.ClientSession(connector=connector)
-
-    def url(self, path: str, *, host: str = HOST) -> URL:
-        return URL(f"https://{host}:{self._port}{path}", encoded=True)
-
-    async def __aenter__(self) -> Caller:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.session.close()
-
-
-class _Loopback(aiohttp.abc.AbstractResolver):
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[aiohttp.abc.ResolveResult]:
-        return [{"hostname": host, "host": "127.0.0.1", "port": port, "family": socket.AF_INET, "proto": 0, "flags": 0}]
-
-    async def close(self) -> None:
-        return None
-
-
 @pytest.fixture
 async def caller(tmp_path: Path, port: int) -> AsyncIterator[Caller]:
-    async with Caller(tmp_path, port, CLIENT_CA.issue("gateway")) as found:
+    async with Caller(tmp_path, port, SERVER_CA, CLIENT_CA.issue("gateway")) as found:
         yield found
 
 
@@ -145,7 +107,7 @@ async def test_routed_paths_reach_the_replica_and_others_do_not(
     wanted = {"/health": 200, "/metrics": 200, "/v1/models": 200, "/slots": 404, "/healthz": 404, "/v2": 404, "/": 404}
     found = {}
     for path in wanted:
-        async with caller.session.get(caller.url(path)) as answer:
+        async with caller.session.get(caller.url(HOST, path)) as answer:
             found[path] = answer.status
     assert found == wanted
 
@@ -155,7 +117,7 @@ async def test_path_with_dot_segments_is_refused(
 ) -> None:
     await listeners.publish("a", [virtual(port, backend.address)])
     for path in ("/v1/../slots", "/v1/%2e%2e/slots", "/v1/..%2fslots", "/v1/x%5c..%5cslots"):
-        async with caller.session.get(caller.url(path)) as answer:
+        async with caller.session.get(caller.url(HOST, path)) as answer:
             assert answer.status == 400
     assert backend.seen == []
 
@@ -165,7 +127,7 @@ async def test_body_and_headers_go_through_and_hop_by_hop_headers_do_not(
 ) -> None:
     await listeners.publish("a", [virtual(port, backend.address)])
     headers = {"X-Request-ID": "req-1", "Connection": "keep-alive, X-Hop", "X-Hop": "1", "TE": "trailers"}
-    async with caller.session.post(caller.url("/v1/echo?a=%2F"), data=b"hello", headers=headers) as answer:
+    async with caller.session.post(caller.url(HOST, "/v1/echo?a=%2F"), data=b"hello", headers=headers) as answer:
         assert await answer.read() == b"hello"
         assert answer.headers["X-Engine"] == "stub"
         assert "X-Private" not in answer.headers
@@ -181,9 +143,9 @@ async def test_stranger_without_our_client_certificate_is_refused(
 ) -> None:
     await listeners.publish("a", [virtual(port, backend.address)])
     for pair in (None, Authority("clients").issue("gateway")):  # the second CA has our CA's name and another key
-        async with Caller(tmp_path, port, pair) as stranger:
+        async with Caller(tmp_path, port, SERVER_CA, pair) as stranger:
             with pytest.raises(aiohttp.ClientError):
-                await stranger.session.get(stranger.url("/health"))
+                await stranger.session.get(stranger.url(HOST, "/health"))
     assert backend.seen == []
 
 
@@ -193,15 +155,15 @@ async def test_client_of_one_gateway_is_a_stranger_to_another(
     other_ca, other_host = Authority("others"), "r0-abc123-ep-two.acme.example.com"
     await listeners.publish("a", [virtual(port, backend.address)])
     await listeners.publish("b", [virtual(port, backend.address, host=other_host, client_ca=other_ca)])
-    async with caller.session.get(caller.url("/health")) as answer:
+    async with caller.session.get(caller.url(HOST, "/health")) as answer:
         assert answer.status == 200
     with pytest.raises(aiohttp.ClientError):
-        await caller.session.get(caller.url("/health", host=other_host))
-    async with caller.session.get(caller.url("/health"), headers={"Host": other_host}) as answer:
+        await caller.session.get(caller.url(other_host, "/health"))
+    async with caller.session.get(caller.url(HOST, "/health"), headers={"Host": other_host}) as answer:
         assert answer.status == 421
     async with (
-        Caller(tmp_path, port, other_ca.issue("gateway")) as other,
-        other.session.get(other.url("/health", host=other_host)) as answer,
+        Caller(tmp_path, port, SERVER_CA, other_ca.issue("gateway")) as other,
+        other.session.get(other.url(other_host, "/health")) as answer,
     ):
         assert answer.status == 200
 
@@ -211,19 +173,19 @@ async def test_name_that_no_gateway_serves_is_refused_in_the_handshake(
 ) -> None:
     await listeners.publish("a", [virtual(port, backend.address)])
     with pytest.raises(aiohttp.ClientError):
-        await caller.session.get(caller.url("/health", host="r0.other.example.com"))
+        await caller.session.get(caller.url("r0.other.example.com", "/health"))
 
 
 async def test_answer_streams_as_it_is_written_and_a_leaving_caller_cancels_it(
     listeners: Listeners, backend: Backend, caller: Caller, port: int
 ) -> None:
     await listeners.publish("a", [virtual(port, backend.address)])
-    async with caller.session.get(caller.url("/v1/stream")) as answer:
+    async with caller.session.get(caller.url(HOST, "/v1/stream")) as answer:
         assert await answer.content.readany() == b"first"
         backend.next_chunk.set()
         assert await answer.content.readany() == b"second"
     backend.next_chunk.clear()
-    answer = await caller.session.get(caller.url("/v1/stream"))
+    answer = await caller.session.get(caller.url(HOST, "/v1/stream"))
     assert await answer.content.readany() == b"first"
     answer.close()
     await asyncio.wait_for(backend.cancelled.wait(), 5)
@@ -240,7 +202,7 @@ async def test_request_body_streams_before_it_is_complete(
         await more.wait()
         yield b"two"
 
-    sending = asyncio.create_task(caller.session.post(caller.url("/v1/upload"), data=body()))
+    sending = asyncio.create_task(caller.session.post(caller.url(HOST, "/v1/upload"), data=body()))
     assert await asyncio.wait_for(backend.received.get(), 5) == b"one"
     more.set()
     assert await asyncio.wait_for(backend.received.get(), 5) == b"two"
@@ -269,7 +231,7 @@ async def test_replica_that_is_absent_broken_or_slow_is_told_apart(
             await never.wait()
 
         data = body() if path == "/v1/upload" else None
-        async with caller.session.post(caller.url(path), data=data) as answer:
+        async with caller.session.post(caller.url(HOST, path), data=data) as answer:
             seen.append(answer.status)
     assert seen == [503, 502, 504, 500]
 
@@ -284,7 +246,7 @@ async def test_port_that_is_taken_is_reported_and_opens_once_it_is_free(
         [problem] = (await listeners.publish("a", [virtual(port, backend.address)])).values()
         assert str(port) in problem
     assert await listeners.publish("a", [virtual(port, backend.address)]) == {}
-    async with caller.session.get(caller.url("/health")) as answer:
+    async with caller.session.get(caller.url(HOST, "/health")) as answer:
         assert answer.status == 200
     await listeners.withdraw("a")
     with pytest.raises(ConnectionRefusedError), socket.socket() as probe:
@@ -297,5 +259,5 @@ async def test_unusable_certificate_keeps_only_its_own_gateway_out(
     broken = replace(virtual(port, host="x.acme.example.com"), tls=TlsMaterial("no", "pem", CLIENT_CA.certificate))
     await listeners.publish("a", [virtual(port, backend.address)])
     assert list(await listeners.publish("b", [broken])) == [broken]
-    async with caller.session.get(caller.url("/health")) as answer:
+    async with caller.session.get(caller.url(HOST, "/health")) as answer:
         assert answer.status == 200

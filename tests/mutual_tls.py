@@ -1,14 +1,19 @@
-"""A certificate authority for tests: one call makes a CA, one issues a server's or client's certificate from it."""
+"""Mutual TLS for tests: a certificate authority in two calls, and a client that finds every name on loopback."""
 
 from __future__ import annotations
 
 import datetime
+import socket
+import ssl
 from dataclasses import dataclass
+from pathlib import Path
 
+import aiohttp
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from yarl import URL
 
 _BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 _END = datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC)
@@ -47,6 +52,47 @@ class Authority:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         return Pair(_pem(builder.sign(self._key, hashes.SHA256())), private.decode())
+
+
+class Caller:
+    """A client that resolves every name to loopback and shows the given certificate."""
+
+    def __init__(self, folder: Path, port: int, server_ca: Authority, pair: Pair | None) -> None:
+        self._port = port
+        self._tls = ssl.create_default_context(cadata=server_ca.certificate)
+        if pair is not None:
+            file = folder / "client.pem"
+            file.write_text(pair.certificate + pair.key)
+            self._tls.load_cert_chain(file)
+        connector = aiohttp.TCPConnector(ssl=self._tls, resolver=_Loopback())
+        self.session = aiohttp.ClientSession(connector=connector)
+
+    def url(self, host: str, path: str) -> URL:
+        return URL(f"https://{host}:{self._port}{path}", encoded=True)
+
+    async def __aenter__(self) -> Caller:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.session.close()
+
+
+class _Loopback(aiohttp.abc.AbstractResolver):
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[aiohttp.abc.ResolveResult]:
+        return [{"hostname": host, "host": "127.0.0.1", "port": port, "family": socket.AF_INET, "proto": 0, "flags": 0}]
+
+    async def close(self) -> None:
+        return None
+
+
+def free_port() -> int:
+    """A port of loopback that is free at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _name(text: str) -> x509.Name:
