@@ -36,11 +36,13 @@ class InstanceStatus:
     @property
     def hopeless(self) -> Condition | None:
         """What can never become true without another template or quota, if anything."""
-        resolved = self.error("TemplateResolved")
+        resolved, scheduled = self.error("TemplateResolved"), self.error("Scheduled")
         if resolved and resolved.reason in _HOPELESS:
             return resolved
-        nodes = self.conditions.get("NodesProvisioned")
-        return nodes if nodes and not nodes.is_true and is_quota_denial(nodes.message) else None
+        if scheduled and scheduled.reason == "Forbidden":
+            return scheduled
+        nodes = self.error("NodesProvisioned")
+        return nodes if nodes and _is_quota_denial(nodes) else None
 
 
 def parse_instance(manifest: Manifest) -> InstanceStatus:
@@ -54,7 +56,10 @@ def parse_instance(manifest: Manifest) -> InstanceStatus:
     )
 
 
-def is_quota_denial(message: str) -> bool:
-    """Whether a text is the Platform's denial by project quota (`… Forbidden: cannot create …, because project … limit
+def _is_quota_denial(condition: Condition) -> bool:
+    """Whether it tells the Platform's denial by project quota (`… Forbidden: cannot create …, because project … limit
     of N would be exceeded`)."""
-    return "Forbidden: cannot create" in message and "would be exceeded" in message
+    message = condition.message
+    return condition.reason == "QuotaExceeded" or (
+        "Forbidden: cannot create" in message and "would be exceeded" in message
+    )

@@ -73,8 +73,10 @@ async def test_push_over_somebody_elses_commit_is_a_conflict(delivery: GitDelive
 
 async def test_deleted_branch_is_gone_and_deleting_again_is_fine(delivery: GitDelivery) -> None:
     await delivery.push(commit({"a.yaml": b"1"}))
+    assert await delivery.branches() == ["ep-a"]
     await delivery.delete("ep-a")
     assert await delivery.head("ep-a") is None
+    assert await delivery.branches() == []
     await delivery.delete("ep-a")
 
 
