@@ -56,13 +56,16 @@ class Execution(Generic[WorldT]):
         turn = None
         async with self.keeper.beating():
             try:
-                turn = await self._advance()
-                if turn.state is OperationState.FAILED:
-                    turn = await self._tell_failure(turn)
+                turn = await self._settle()
                 return await self._release(turn)
             except asyncio.CancelledError:
                 await self._release(turn or turn_after_stop(self.operation, self.clock.now()))
                 raise
+
+    async def _settle(self) -> Turn:
+        """The turn's end; a failure only after the subject was told."""
+        turn = await self._advance()
+        return await self._tell_failure(turn) if turn.state is OperationState.FAILED else turn
 
     async def _advance(self) -> Turn:
         """Run the steps that are not done until one waits or fails."""

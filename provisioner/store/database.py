@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import Connection, event, make_url
@@ -36,6 +36,8 @@ class Database:
     def __init__(self, engine: AsyncEngine) -> None:
         self._writing = engine
         self._reading = engine.execution_options(sqlite_begin="BEGIN DEFERRED")
+        # SQLite's own waiting for the writer before is a sleep in ever longer naps; a queue wakes the next one at once.
+        self._writers = asyncio.Lock() if self.dialect == "sqlite" else nullcontext()
 
     @property
     def dialect(self) -> str:
@@ -45,13 +47,13 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that only reads. RetryableError when the database cannot answer."""
-        async with _transaction(self._reading) as connection:
+        async with _transaction(self._reading, nullcontext()) as connection:
             yield connection
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that writes, committed at the end. IntegrityError is for the caller to explain."""
-        async with _transaction(self._writing) as connection:
+        async with _transaction(self._writing, self._writers) as connection:
             yield connection
 
     async def close(self) -> None:
@@ -114,9 +116,9 @@ def _sqlite_engine(url: Any) -> AsyncEngine:
 
 
 @asynccontextmanager
-async def _transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+async def _transaction(engine: AsyncEngine, turn: AbstractAsyncContextManager[None]) -> AsyncIterator[AsyncConnection]:
     try:
-        async with asyncio.timeout(TRANSACTION_SECONDS), engine.begin() as connection:
+        async with asyncio.timeout(TRANSACTION_SECONDS), turn, engine.begin() as connection:
             yield connection
     except TimeoutError:
         raise RetryableError(

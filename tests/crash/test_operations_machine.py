@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
@@ -24,6 +25,8 @@ from provisioner.domain.operation import Operation, OperationState, StepRecord
 from provisioner.store.interface import Turn
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import EVERY_VERB, SteppedClock, operation
+
+pytestmark = pytest.mark.timeout(900)  # a pass takes seconds; shrinking a failure to its shortest story takes longer
 
 T = TypeVar("T")
 

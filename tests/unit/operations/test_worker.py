@@ -359,6 +359,31 @@ async def test_stopped_worker_lets_go_at_once_and_another_goes_on(
     assert await worker(store.operations, definition, clock, holder="b").work_once()
 
 
+async def test_worker_stopped_while_it_tells_a_failure_leaves_the_operation_open(
+    store: SqlStore, clock: SteppedClock, notes: Notes
+) -> None:
+    telling = asyncio.Event()
+
+    async def refuse(attempt: Attempt[Notes]) -> Done:
+        raise RejectedError("placing: refused")
+
+    async def on_failed(attempt: Attempt[Notes], reason: str, message: str) -> None:
+        telling.set()
+        await asyncio.Event().wait()
+
+    await store.operations.submit(operation())
+    definition = verbs(notes, refuse)[Verb.ENDPOINT_CREATE]
+    stuck = worker(store.operations, {Verb.ENDPOINT_CREATE: replace(definition, on_failed=on_failed)}, clock)
+    running = asyncio.create_task(stuck.run())
+    await asyncio.wait_for(telling.wait(), 20)
+    running.cancel()
+    await asyncio.wait([running])
+    assert (await stored(store)).state is OperationState.WAITING
+    await worker(store.operations, {Verb.ENDPOINT_CREATE: definition}, clock, holder="b").work_once()
+    assert (await stored(store)).state is OperationState.FAILED
+    assert notes.failures == [("Rejected", "placing: refused")]
+
+
 async def test_running_worker_wakes_on_submit_and_holds_a_bounded_number_at_once(
     store: SqlStore, clock: SteppedClock, notes: Notes
 ) -> None:
