@@ -117,7 +117,10 @@ class Compiled:
     def files(self, values: Mapping[str, SlotValue]) -> dict[str, bytes]:
         """All objects, filled, as canonical YAML by file name."""
         filling = self.slots.filling(values)
-        return {document.file(filling): document.yaml(filling).encode() for document in self.documents}
+        found = {document.file(filling): document.yaml(filling).encode() for document in self.documents}
+        if len(found) != len(self.documents):
+            raise InvariantError("writing files: two objects have the same kind, namespace and name")
+        return found
 
 
 def compile_templates(

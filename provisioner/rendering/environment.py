@@ -25,7 +25,7 @@ from provisioner.rendering.slots import LINE_CLOSE, LINE_OPEN, RESERVED, Slot, S
 from provisioner.rendering.taint import check_slot_uses
 
 FILTERS_FOR_SLOTS = frozenset({"indent"})
-"""The only filters that take text with a slot in it: they look at line breaks, and a filled slot has none."""
+"""The only filters that take text with a slot in it: they look at line breaks, and a slot never has one."""
 
 WHITESPACE: Mapping[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
 """How templates treat blanks around blocks."""
@@ -72,17 +72,19 @@ def render_with_slots(
     line for bad syntax, an undefined name, or a slot used for anything but printing.
     """
     loader = _Loader(root)
-    environment = _Environment(loader, tuple(slots))
+    every = (slot for value in slots.values() for slot in (value if isinstance(value, tuple) else (value,)))
+    environment = _Environment(loader, tuple(slot.slot_name for slot in every))
     try:
         text = str(environment.get_template(name).render({**constants, **slots}))
     except TemplateNotFound as error:
-        raise RejectedError(f"reading template: no such file: `{error}`", reason="TemplateMissing") from error
+        place = _place_of(error, root, name)
+        raise refused(place, f"no such template: `{error.name}`", reason="TemplateMissing") from error
     except TemplateSyntaxError as error:
         place = Source(error.name or name, error.lineno)
         raise refused(place, error.message or "bad syntax", reason="TemplateSyntax") from error
     except SlotMisuseError as error:
         raise refused(_place_of(error, root, name), str(error), reason="SlotMisused", hint=_HINT) from error
-    except TemplateError as error:
+    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
         raise refused(_place_of(error, root, name), str(error), reason="TemplateFailed") from error
     trees = loader.trees
     check_slot_uses(trees, slots, FILTERS_FOR_SLOTS, refuse=_refuse_use)

@@ -17,10 +17,11 @@ from provisioner.catalog.pack import pack_root
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.site import NodeTypeOffer, Site
 from provisioner.catalog.tier import Tier
-from provisioner.domain.errors import InvariantError, NotFoundError
+from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
 from provisioner.domain.finding import unknown_name_hint
 from provisioner.domain.plan import EndpointPlan
 from provisioner.domain.tenant import project_name
+from provisioner.rendering.arguments import server_arguments
 from provisioner.rendering.compiler import Compiled, Slots, compile_templates
 from provisioner.rendering.slots import SlotType
 from provisioner.rendering.values import (
@@ -101,13 +102,14 @@ class Pack:
     def runtime_tree(self, plan: EndpointPlan) -> dict[str, bytes]:
         """The files of an endpoint in the delivery repository: path from its root -> canonical YAML."""
         runtime, model = self._runtime(plan.runtime.runtime), self._model(plan.runtime.model)
-        values = runtime_values(plan, runtime=runtime, model=model)
+        arguments = server_arguments(plan.runtime, runtime=runtime, model=model)
         shape = RuntimeShape(
             tier=plan.tier,
             runtime=runtime.name,
             gpu_resource=plan.capacity.gpu_resource if plan.capacity.gpus_per_replica else None,
-            arguments=len(values["arguments"]),  # type: ignore[arg-type]
+            arguments=len(arguments),
         )
+        values = runtime_values(plan, model=model, arguments=arguments)
         files = self._runtime_manifests(shape).files(values)
         per_replica = self._replica_manifests(shape)
         for ordinal in range(plan.runtime.max_replicas):
@@ -131,13 +133,15 @@ class Pack:
     def _compile_runtime(
         self, shape: RuntimeShape, part: str, slots: Slots, *, constants: Mapping[str, Any]
     ) -> Compiled:
+        tier = self._tier(shape.tier)
+        _check_rendered(tier)
         folder = Path("applications", "runtimes")
         files = {
             path.name: (folder / owner / part / path.name).as_posix()
             for owner in ("_shared", shape.runtime)
             for path in sorted((self._root / folder / owner / part).glob("*.yaml.j2"))
         }
-        common = {"site": self._site, "tier": self._tier(shape.tier)}
+        common = {"site": self._site, "tier": tier}
         names = [files[name] for name in sorted(files)]
         return compile_templates(self._root, names, constants={**common, **constants}, slots=slots, optional=_COMMON)
 
@@ -149,6 +153,7 @@ class Pack:
         *,
         constants: Mapping[str, Any] | None = None,
     ) -> Compiled:
+        _check_rendered(tier)
         files = [self._template(tier, name) for name in names]
         everything = {"site": self._site, "tier": tier, **(constants or {})}
         return compile_templates(self._root, files, constants=everything, slots=Slots(slots, {}), optional=_COMMON)
@@ -182,6 +187,25 @@ class Pack:
 
 _COMMON = frozenset({"site", "tier"})
 """Constants that every group of templates is given and need not read."""
+
+_RENDERED: Mapping[str, frozenset[str]] = {
+    "tenancy": frozenset({"endpoint", "pool"}),
+    "scheduling": frozenset({"device-plugin"}),
+    "isolation": frozenset({"none", "vnode"}),
+    "autoscaling": frozenset({"keda"}),
+}
+"""What the templates do of what a tier may ask for. Anything else is refused, lest it be rendered as something else."""
+
+
+def _check_rendered(tier: Tier) -> None:
+    for field, known in _RENDERED.items():
+        wanted = str(getattr(tier, field))
+        if wanted not in known:
+            raise RejectedError(
+                f"rendering tier `{tier.name}`: the templates do not know {field}: `{wanted}`",
+                reason="TierNotRendered",
+                hint=f"known: {', '.join(sorted(known))}",
+            )
 
 
 def _fits(tier: Tier, offer: NodeTypeOffer) -> bool:

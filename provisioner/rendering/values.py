@@ -5,12 +5,10 @@ Anything that a template would have to compute is computed here. Pure; called by
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from provisioner.catalog.model import Model
-from provisioner.catalog.runtime import Runtime
 from provisioner.domain.plan import EndpointPlan
-from provisioner.rendering.arguments import server_arguments
 from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.compiler import SlotValue
 from provisioner.rendering.slots import SlotType
@@ -59,7 +57,7 @@ def owner_values(plan: EndpointPlan) -> dict[str, SlotValue]:
     return {"endpoint": plan.endpoint, "tenant": plan.tenant}
 
 
-def runtime_values(plan: EndpointPlan, *, runtime: Runtime, model: Model) -> dict[str, SlotValue]:
+def runtime_values(plan: EndpointPlan, *, model: Model, arguments: Sequence[str]) -> dict[str, SlotValue]:
     """Values of RUNTIME_SLOTS, and the list `arguments`."""
     return {
         **owner_values(plan),
@@ -75,7 +73,7 @@ def runtime_values(plan: EndpointPlan, *, runtime: Runtime, model: Model) -> dic
         "startup_failures": startup_failures(plan.runtime.weights_bytes),
         "min_replicas": max(plan.runtime.min_replicas, 1),  # may sleep only after it was proven
         "max_replicas": plan.runtime.max_replicas,
-        "arguments": server_arguments(plan.runtime, runtime=runtime, model=model),
+        "arguments": arguments,
     }
 
 

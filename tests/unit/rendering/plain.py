@@ -15,6 +15,7 @@ from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.pack import pack_root
 from provisioner.catalog.site import Site
 from provisioner.domain.plan import EndpointPlan
+from provisioner.rendering.arguments import server_arguments
 from provisioner.rendering.compiler import SlotValue
 from provisioner.rendering.environment import WHITESPACE, hole
 from provisioner.rendering.slots import escaped
@@ -71,7 +72,8 @@ class RuntimeTemplates:
 
     def plain_objects(self, environment: Environment, plan: EndpointPlan) -> list[Object]:
         """Every object of a plan, the plain way."""
-        values = runtime_values(plan, runtime=self.runtime, model=self.model)
+        arguments = server_arguments(plan.runtime, runtime=self.runtime, model=self.model)
+        values = runtime_values(plan, model=self.model, arguments=arguments)
         objects = [
             found
             for name in self.endpoint

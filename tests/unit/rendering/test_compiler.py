@@ -197,6 +197,24 @@ def test_document_that_is_no_object_and_file_that_is_not_there_are_errors(tmp_pa
     assert refusal(tmp_path, "{% include '../secret' %}").reason == "TemplateMissing"
 
 
+def test_derived_text_of_every_list_item_stays_a_slot(tmp_path: Path) -> None:
+    loop = """{% for item in items %}{% set both = item ~ '!' %}"{{ both }}", {% endfor %}"""
+    text = HEAD + USES_ALL + f"more: [{loop}]\n"
+    assert compiled(tmp_path, text).objects({**VALUES, "items": ("a", "b")})[0]["more"] == ["a!", "b!"]
+    decided = loop.replace("{% endfor %}", "{% if both %}{% endif %}{% endfor %}")
+    assert "slot `items`" in str(refusal(tmp_path, text.replace(loop, decided)))
+
+
+def test_fault_of_python_inside_a_template_is_told_by_file_and_line(tmp_path: Path) -> None:
+    error = refusal(tmp_path, HEAD + USES_ALL + "value: {{ word + 1 }}\n", word="x")
+    assert (error.reason, error.findings[0].line) == ("TemplateFailed", 6)
+
+
+def test_two_objects_of_one_name_are_not_written_over_each_other(tmp_path: Path) -> None:
+    with pytest.raises(InvariantError, match="same kind, namespace and name"):
+        compiled(tmp_path, HEAD + USES_ALL + "---\n" + HEAD).files(VALUES)
+
+
 def test_branch_on_a_constant_gives_one_variant_per_shape(tmp_path: Path) -> None:
     text = HEAD + USES_ALL + "{% if big %}\nsize: 2\n{% endif %}\n"
     assert compiled(tmp_path, text, constants={"big": True}).objects(VALUES)[0]["size"] == 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from provisioner.catalog.tier import Tenancy
 from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.arguments import server_arguments
@@ -187,6 +188,39 @@ def test_pool_has_no_tenant_cluster_of_its_own_per_endpoint() -> None:
     kinds = {kind for kind, _ in objects(planned)}
     assert {"StatefulSet", "Service"} <= kinds
     assert not {"Gateway", "Certificate", "HTTPRoute"} & kinds
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("scheduling", "dra"), ("autoscaling", "hpa"), ("isolation", "kubevirt"), ("tenancy", Tenancy.CUSTOMER)],
+)
+def test_tier_that_asks_for_what_no_template_does_is_refused(field: str, value: str) -> None:
+    tier = catalog().tiers["dedicated"].model_copy(update={field: value})
+    other = compile_pack(dataclasses.replace(catalog(), tiers={"dedicated": tier}), site())
+    for render in (lambda: other.tier_objects("dedicated"), lambda: other.runtime_tree(plan())):
+        with pytest.raises(RejectedError, match=f"{field}: `{value}`"):
+            render()
+
+
+def test_isolation_by_vnode_is_a_runtime_class_of_the_pod() -> None:
+    tier = catalog().tiers["dedicated"].model_copy(update={"isolation": "vnode"})
+    other = compile_pack(dataclasses.replace(catalog(), tiers={"dedicated": tier}), site())
+    [pod_spec] = [
+        value["spec"]["template"]["spec"]
+        for _, value in documents(other.runtime_tree(plan()))
+        if value["kind"] == "StatefulSet"
+    ]
+    assert pod_spec["runtimeClassName"] == "vnode"
+    assert "runtimeClassName" not in pod(plan())
+
+
+def test_production_runs_the_tenants_control_plane_threefold() -> None:
+    other = compile_pack(catalog(), site().model_copy(update={"profile": "prod", "storage_class": "fast"}))
+    template = next(found for found in other.tier_objects("dedicated") if found["kind"] == "VirtualClusterTemplate")
+    text = template["spec"]["versions"][0]["template"]["helmRelease"]["values"]
+    values = filled(text, dict.fromkeys(("endpoint", "namespace", "provider", "nodes", "nodeType"), "1"))
+    assert values["controlPlane"]["statefulSet"]["highAvailability"]["replicas"] == 3
+    assert values["controlPlane"]["backingStore"]["etcd"]["embedded"]["enabled"] is True
 
 
 @pytest.mark.parametrize("runtime", sorted(catalog().runtimes))

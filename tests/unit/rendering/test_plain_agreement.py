@@ -45,15 +45,12 @@ def templates(tier: str, runtime: str) -> RuntimeTemplates:
 
 
 @cache
-def compiled(tier: str, runtime: str, part: str) -> Compiled:
+def compiled(tier: str, runtime: str, name: str) -> Compiled:
+    """One template of a runtime on its own."""
     found = templates(tier, runtime)
-    names, slots = (
-        (found.endpoint, Slots(RUNTIME_SLOTS, {"arguments": ARGUMENTS}))
-        if part == "endpoint"
-        else (found.replica, Slots(REPLICA_SLOTS, {}))
-    )
-    everything = frozenset(found.constants)
-    return compile_templates(pack_root(), names, constants=found.constants, slots=slots, optional=everything)
+    slots = Slots(REPLICA_SLOTS, {}) if name in found.replica else Slots(RUNTIME_SLOTS, {"arguments": ARGUMENTS})
+    optional = frozenset({*found.constants, *slots.single, *slots.lists})
+    return compile_templates(pack_root(), [name], constants=found.constants, slots=slots, optional=optional)
 
 
 TEXT = st.one_of(
@@ -69,17 +66,15 @@ def values_of(slots: dict[str, SlotType]) -> st.SearchStrategy[dict[str, SlotVal
 
 
 @settings(max_examples=1000, deadline=None)
-@given(st.data(), st.sampled_from(TIERS), st.sampled_from(RUNTIMES), st.sampled_from(["endpoint", "replica"]))
-def test_random_requests_agree(data: st.DataObject, tier: str, runtime: str, part: str) -> None:
-    found, group = templates(tier, runtime), compiled(tier, runtime, part)
+@given(st.data(), st.sampled_from(TIERS), st.sampled_from(RUNTIMES))
+def test_random_requests_agree(data: st.DataObject, tier: str, runtime: str) -> None:
+    found = templates(tier, runtime)
+    name = data.draw(st.sampled_from([*found.endpoint, *found.replica]))
+    group = compiled(tier, runtime, name)
     values = data.draw(values_of(dict(group.slots.single)))
-    if part == "endpoint":
+    if group.slots.lists:
         values["arguments"] = tuple(data.draw(st.lists(TEXT, min_size=ARGUMENTS, max_size=ARGUMENTS)))
-    plain = [
-        thing
-        for name in (found.endpoint if part == "endpoint" else found.replica)
-        for thing in plain_objects(ENVIRONMENT, name, constants=found.constants, values=values)
-    ]
-    assert group.objects(values) == plain
+    plain = plain_objects(ENVIRONMENT, name, constants=found.constants, values=values)
     filling = group.slots.filling(values)
+    assert [document.object(filling) for document in group.documents] == plain
     assert [yaml.load(text.yaml(filling), Loader=yaml.CSafeLoader) for text in group.documents] == plain
