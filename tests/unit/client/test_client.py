@@ -106,6 +106,14 @@ async def test_watching_survives_an_api_that_is_away_for_a_while(client: Client,
     assert seen == ["succeeded"]
 
 
+async def test_a_view_that_says_nothing_new_is_not_told_again(client: Client, asked_tenant: str) -> None:
+    pending = (await client.list_operations())[0].model_dump_json(by_alias=True)
+    same, ended = httpx2.Response(200, content=pending), httpx2.Response(200, content=replace_state(pending))
+    async with answering(same, same, same, ended) as watching:
+        seen = [view.state async for view in watching.watch_operation("op-1", timeout_seconds=30)]
+    assert seen == ["pending", "succeeded"]
+
+
 def replace_state(view: str) -> str:
     return view.replace('"state":"pending","isFinal":false', '"state":"succeeded","isFinal":true')
 
