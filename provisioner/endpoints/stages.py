@@ -85,10 +85,12 @@ def _argo_sync(plan: EndpointPlan, seen: Observation, commit: str) -> Stage:
     for application in seen.applications:
         if application.error:
             return Stage(name=name, state=_ERROR, reason=application.error.reason, message=application.error.message)
-        if application.health == "Degraded" or (application.sync != "Synced" and application.message):
-            reason = "Degraded" if application.health == "Degraded" else "SyncFailed"
+        if application.sync != "Synced" and application.failure:
+            message = f"{application.name}: {application.failure}"
+            return Stage(name=name, state=_ERROR, reason="SyncFailed", message=message)
+        if application.health == "Degraded":
             message = f"{application.name}: {_told(application)}"
-            return Stage(name=name, state=_ERROR, reason=reason, message=message)
+            return Stage(name=name, state=_ERROR, reason="Degraded", message=message)
     runtime = runtime_application(plan)
     if runtime not in {application.name for application in seen.applications}:
         return Stage(name=name, reason="ApplicationMissing", message=f"not there yet: {runtime}")

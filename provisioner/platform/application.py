@@ -33,13 +33,15 @@ class ResourceHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationStatus:
-    """One application. `error` is the Platform's, when it could not hand the application to Argo CD."""
+    """One application. `message` explains the health, `failure` is why the last sync failed, and `error` the Platform's
+    own condition when it could not hand the application to Argo CD."""
 
     name: str
     sync: str
     revision: str
     health: str
     message: str
+    failure: str
     resources: tuple[ResourceHealth, ...]
     error: Condition | None
     refreshed: str
@@ -56,14 +58,15 @@ def parse_application(manifest: Manifest) -> ApplicationStatus:
     told = status.get("application") or {}
     sync, health = told.get("sync") or {}, told.get("health") or {}
     operation = told.get("operationState") or {}
-    failed = operation.get("message") if operation.get("phase") in ("Failed", "Error") else None
+    has_failed = operation.get("phase") in ("Failed", "Error")
     handed_over = parse_conditions(status).get("Synced")
     return ApplicationStatus(
         name=str(manifest["metadata"]["name"]),
         sync=str(sync.get("status") or "Unknown"),
         revision=str(sync.get("revision") or ""),
         health=str(health.get("status") or "Unknown"),
-        message=cut(failed or health.get("message")),
+        message=cut(health.get("message")),
+        failure=cut(operation.get("message") or operation["phase"]) if has_failed else "",
         resources=tuple(_resource(item) for item in told.get("resources") or () if isinstance(item, Mapping)),
         error=handed_over if handed_over and handed_over.is_error else None,
         refreshed=str((manifest["metadata"].get("annotations") or {}).get(REFRESHED_ANNOTATION, "")),

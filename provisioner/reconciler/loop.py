@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import ConflictError, TenantryError
@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 
 _OBSERVE_SECONDS = 1.0
 _PUBLISH_SECONDS = 0.5
+_UNOBSERVED = {"action": "endpoint_unobserved"}
 
 
 class Reconciler:
@@ -34,6 +35,7 @@ class Reconciler:
         self._store = store
         self._clock = clock
         self._backends: dict[EndpointId, tuple[Backend, ...]] = {}
+        self._unobserved: Mapping[EndpointId, str] = {}
         self._has_memory = False
         self._news = asyncio.Event()
 
@@ -51,10 +53,11 @@ class Reconciler:
         """Look at every endpoint once; one that cannot be observed keeps its last backends."""
         await self._remember()
         endpoints = await self._store.endpoints.list()
-        found = await observe_backends(self._clusters, endpoints, now=self._clock.now())
+        seen = await observe_backends(self._clusters, endpoints, clock=self._clock)
+        self._tell(seen.unobserved)
         known = {endpoint.id for endpoint in endpoints}
         kept = {endpoint: backends for endpoint, backends in self._backends.items() if endpoint in known}
-        merged = {**kept, **found}
+        merged = {**kept, **seen.backends}
         if merged != self._backends:
             self._backends = merged
             self.wake()
@@ -75,6 +78,15 @@ class Reconciler:
         except ConflictError:
             return None
         return snapshot
+
+    def _tell(self, unobserved: Mapping[EndpointId, str]) -> None:
+        """Log which endpoints went out of sight and which came back, each once."""
+        for endpoint in unobserved.keys() - self._unobserved.keys():
+            why = unobserved[endpoint]
+            _log.warning("endpoint %s not observed, it keeps its backends: %s", endpoint, why, extra=_UNOBSERVED)
+        for endpoint in self._unobserved.keys() - unobserved.keys():
+            _log.info("endpoint %s observed again", endpoint, extra=_UNOBSERVED)
+        self._unobserved = unobserved
 
     async def _remember(self) -> None:
         """After a start, begin with the backends of the last snapshot instead of with none."""

@@ -1,16 +1,17 @@
 """Which replicas of an endpoint live: those whose Lease in the tenant cluster was renewed in time. Reads only.
 
 Only the control plane expires registrations. Addresses come from the plan and the tenant's Gateway, never from whoever
-renews a Lease. An endpoint that cannot be observed is left out of the answer, so that its last backends stay.
+renews a Lease. An endpoint that cannot be observed is told apart, so that its last backends stay.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from provisioner.domain.clock import Clock
 from provisioner.domain.conditions import StageName, StageState
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import TenantryError
@@ -22,39 +23,45 @@ from provisioner.platform.interface import Clusters, Manifest, ObjectRef
 from provisioner.platform.kinds import GATEWAY, LEASE
 from provisioner.platform.route import parse_gateway
 
-_log = logging.getLogger(__name__)
-
 _AT_ONCE = 16
 _DEADLINE_SECONDS = 10.0
 _LEASE = timedelta(seconds=15)
 """Ours, not the Lease's own: whoever renews it does not decide how long it holds, nor by a clock that runs ahead."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What one look found: live backends by endpoint, and why the others could not be observed."""
+
+    backends: Mapping[EndpointId, tuple[Backend, ...]]
+    unobserved: Mapping[EndpointId, str]
+
+
 def is_observed(endpoint: Endpoint) -> bool:
-    """Whether an endpoint may have replicas: it is Ready, or being created and placed already."""
+    """Whether an endpoint may have replicas: it is Ready, or being created with its tenant cluster up."""
     if endpoint.phase is Phase.READY:
         return True
-    placed = any(stage.name is StageName.PLACEMENT and stage.state is StageState.DONE for stage in endpoint.stages)
-    return endpoint.phase is Phase.CREATING and placed
+    states = {stage.name: stage.state for stage in endpoint.stages}
+    return endpoint.phase is Phase.CREATING and states.get(StageName.TENANT_CLUSTER) is StageState.DONE
 
 
-async def observe_backends(
-    clusters: Clusters, endpoints: Iterable[Endpoint], *, now: datetime
-) -> Mapping[EndpointId, tuple[Backend, ...]]:
+async def observe_backends(clusters: Clusters, endpoints: Iterable[Endpoint], *, clock: Clock) -> Sighting:
     """The live backends of each endpoint that could be observed."""
     slots = asyncio.Semaphore(_AT_ONCE)
-    wanted = [endpoint for endpoint in endpoints if is_observed(endpoint)]
+    backends: dict[EndpointId, tuple[Backend, ...]] = {}
+    unobserved: dict[EndpointId, str] = {}
 
-    async def look(endpoint: Endpoint) -> tuple[Backend, ...] | None:
+    async def look(endpoint: Endpoint) -> None:
         try:
             async with slots, asyncio.timeout(_DEADLINE_SECONDS):
-                return await _observe(clusters, endpoint.plan, now)
-        except (TenantryError, TimeoutError) as error:
-            _log.warning("observing endpoint %s: %s", endpoint.id, error, extra={"action": "observe_missed"})
-            return None
+                backends[endpoint.id] = await _observe(clusters, endpoint.plan, clock)
+        except TenantryError as error:
+            unobserved[endpoint.id] = error.message
+        except TimeoutError:
+            unobserved[endpoint.id] = f"no answer in seconds: {_DEADLINE_SECONDS:.0f}"
 
-    found = await asyncio.gather(*(look(endpoint) for endpoint in wanted))
-    return {endpoint.id: backends for endpoint, backends in zip(wanted, found, strict=True) if backends is not None}
+    await asyncio.gather(*(look(endpoint) for endpoint in endpoints if is_observed(endpoint)))
+    return Sighting(backends, unobserved)
 
 
 def live_ordinals(leases: Iterable[Manifest], plan: EndpointPlan, *, now: datetime) -> tuple[int, ...]:
@@ -69,7 +76,7 @@ def live_ordinals(leases: Iterable[Manifest], plan: EndpointPlan, *, now: dateti
     )
 
 
-async def _observe(clusters: Clusters, plan: EndpointPlan, now: datetime) -> tuple[Backend, ...]:
+async def _observe(clusters: Clusters, plan: EndpointPlan, clock: Clock) -> tuple[Backend, ...]:
     placement = plan.placement
     cluster = clusters.tenant(placement.control_plane, placement.project, placement.tenant_cluster)
     leases, gateway = await asyncio.gather(
@@ -79,7 +86,7 @@ async def _observe(clusters: Clusters, plan: EndpointPlan, now: datetime) -> tup
     address = parse_gateway(gateway).address if gateway else None
     if address is None:
         return ()
-    return tuple(replica_backend(plan, ordinal, address) for ordinal in live_ordinals(leases, plan, now=now))
+    return tuple(replica_backend(plan, ordinal, address) for ordinal in live_ordinals(leases, plan, now=clock.now()))
 
 
 def _is_live(spec: Mapping[str, object], now: datetime) -> bool:

@@ -30,6 +30,7 @@ RUNTIME = ApplicationStatus(
     revision=COMMIT,
     health="Healthy",
     message="",
+    failure="",
     resources=(),
     error=None,
     refreshed="",
@@ -105,7 +106,8 @@ def test_everything_in_order_is_done() -> None:
         (runtime(revision="d" * 40), "argo_sync", "pending", "OldRevision"),
         (runtime(health="Progressing"), "argo_sync", "pending", "Progressing"),
         (runtime(health="Degraded", message="crashed"), "argo_sync", "error", "Degraded"),
-        (runtime(sync="OutOfSync", message="sync failed"), "argo_sync", "error", "SyncFailed"),
+        (runtime(sync="OutOfSync", message="later"), "argo_sync", "pending", "OutOfSync"),
+        (runtime(sync="OutOfSync", failure="refused"), "argo_sync", "error", "SyncFailed"),
         (runtime(error=Condition(type="Synced", reason="InvalidConnector")), "argo_sync", "error", "InvalidConnector"),
         (
             replace(SEEN, applications=(replace(STACK, health="Progressing"), RUNTIME)),

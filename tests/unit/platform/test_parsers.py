@@ -145,14 +145,14 @@ def test_reason_that_time_may_cure_is_not_hopeless() -> None:
     assert parse_instance({"status": {"conditions": [syncing]}}).hopeless is None
 
 
-def test_application_tells_the_failed_operation_before_its_health() -> None:
+def test_application_tells_the_failed_sync_apart_from_its_health() -> None:
     status = {
         "sync": {"status": "OutOfSync"},
         "health": {"status": "Missing", "message": "later"},
         "operationState": {"phase": "Failed", "message": "no such namespace"},
     }
     told = parse_application({"metadata": {"name": "a"}, "status": {"application": status}})
-    assert (told.sync, told.message) == ("OutOfSync", "no such namespace")
+    assert (told.sync, told.failure, told.message) == ("OutOfSync", "no such namespace", "later")
 
 
 def test_claims_of_other_tenant_clusters_are_left_out() -> None:

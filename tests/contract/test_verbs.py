@@ -1,0 +1,98 @@
+"""The verbs against the embedded control plane, with the shipped tier and runtime, as in production."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from provisioner.domain.conditions import StageState
+from provisioner.domain.endpoint import Phase
+from provisioner.domain.operation import OperationState
+from provisioner.platform import kinds
+from provisioner.platform.interface import ObjectRef
+from tests.contract.verbs_installation import Installation, installation
+
+
+@pytest.fixture
+async def laptop(tmp_path: Path) -> AsyncIterator[Installation]:
+    """An installation with tenant acme."""
+    async with installation(tmp_path) as made:
+        done = await made.create_tenant()
+        assert done.state is OperationState.SUCCEEDED, done
+        yield made
+
+
+async def test_endpoint_is_created_serves_and_is_deleted_without_a_trace(laptop: Installation) -> None:
+    """Ledger: TEN-04, TEN-05, LIF-03, LIF-04, ROU-03. One request makes tenant cluster, capacity and route; deleting
+    the endpoint gives everything back."""
+    operation = await laptop.submit_create()
+    done = await laptop.finish(operation.id)
+    row = await laptop.endpoint(operation.subject)
+    assert done.state is OperationState.SUCCEEDED, done
+    assert row.phase is Phase.READY
+    assert {stage.state for stage in row.stages} == {StageState.DONE}
+    assert laptop.children.names()
+    snapshot = await laptop.store.snapshots.current()
+    assert snapshot and len(snapshot.routes[0].backends) == 1
+    placement = row.plan.placement
+    tenant = laptop.clusters.tenant("control-plane", placement.project, placement.tenant_cluster)
+    leases = await tenant.list(kinds.LEASE, namespace="inference", labels={"tenantry.io/endpoint": row.id})
+    assert len(leases) == row.plan.runtime.max_replicas
+
+    deleted = await laptop.finish((await laptop.submit_delete(row.id)).id)
+    assert deleted.state is OperationState.SUCCEEDED, deleted
+    assert await left(laptop) == []
+
+
+async def test_identifiers_resolve_to_objects_of_the_control_plane(laptop: Installation) -> None:
+    """Ledger: LIF-03, LIF-11"""
+    operation = await laptop.submit_create()
+    await laptop.finish(operation.id)
+    plan = (await laptop.endpoint(operation.subject)).plan
+    cluster, namespace = laptop.clusters.control_plane("control-plane"), f"p-{plan.placement.project}"
+    instance = await cluster.get(ObjectRef(kinds.VIRTUAL_CLUSTER_INSTANCE, plan.placement.tenant_cluster, namespace))
+    route = await cluster.get(ObjectRef(kinds.HTTP_ROUTE, plan.endpoint, "tenantry"))
+    claims = await cluster.list(kinds.NODE_CLAIM, namespace=namespace)
+    assert instance and instance["spec"]["templateRef"] == {
+        "name": plan.placement.template,
+        "version": plan.placement.template_version,
+    }
+    assert instance["metadata"]["annotations"]["tenantry.io/request-id"] == "req-7"
+    assert {claim["spec"]["typeRef"] for claim in claims} == {plan.capacity.node_type}
+    assert route and route["spec"]["hostnames"] == [plan.address.hostname]
+
+
+async def test_quota_of_the_tier_is_refused_before_anything_is_made(laptop: Installation) -> None:
+    """Ledger: TEN-04"""
+    reached = 0
+    for number in range(64):
+        operation = await laptop.submit_create(name=f"chat{number}")
+        done = await laptop.finish(operation.id)
+        if done.state is OperationState.FAILED:
+            assert done.reason == "QuotaExceeded", done
+            break
+        reached += 1
+    cluster = laptop.clusters.control_plane("control-plane")
+    assert len(await cluster.list(kinds.VIRTUAL_CLUSTER_INSTANCE)) == reached
+    assert operation.subject not in await laptop.delivery.branches()
+
+
+async def left(laptop: Installation) -> list[str]:
+    """Everything that stands for an endpoint anywhere."""
+    cluster = laptop.clusters.control_plane("control-plane")
+    found = [f"branch {name}" for name in await laptop.delivery.branches()]
+    for kind in (
+        kinds.VIRTUAL_CLUSTER_INSTANCE,
+        kinds.NODE_CLAIM,
+        kinds.NODE_ENVIRONMENT,
+        kinds.APPLICATION,
+        kinds.HTTP_ROUTE,
+    ):
+        found += [f"{kind.kind} {item['metadata']['name']}" for item in await cluster.list(kind)]
+    snapshot = await laptop.store.snapshots.current()
+    found += [f"route {route.alias}" for route in snapshot.routes] if snapshot else []
+    found += [f"endpoint {row.id}" for row in await laptop.store.endpoints.list()]
+    found += [f"process {name}" for name in laptop.children.names()]
+    return found

@@ -1,0 +1,281 @@
+"""A whole installation in one process for tests of the verbs: the embedded control plane with a stub model server, the
+shipped pack, the real store, worker, reconciler and probe. Only the gateway in front of customers is a stand-in."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from aiohttp import web
+
+from provisioner.admission import admit_endpoint
+from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.loader import load_catalog
+from provisioner.catalog.site import Site
+from provisioner.delivery.git import GitDelivery
+from provisioner.domain.clock import Clock, SystemClock
+from provisioner.domain.endpoint import Endpoint
+from provisioner.domain.errors import NotFoundError
+from provisioner.domain.ids import EndpointId, OperationId, RandomIds
+from provisioner.domain.key import key_digest
+from provisioner.domain.lease import Fence
+from provisioner.domain.operation import Operation, Verb
+from provisioner.embedded.apiserver.kubeconfig import write_kubeconfig
+from provisioner.embedded.apiserver.server import serve_api
+from provisioner.embedded.children import Children
+from provisioner.embedded.controllers.api import Api, open_session
+from provisioner.embedded.controllers.certificates import Certificates
+from provisioner.embedded.controllers.core.controllers import core_controllers
+from provisioner.embedded.controllers.gateway_api.controller import gateway_controllers
+from provisioner.embedded.controllers.gateway_api.listener import Listeners
+from provisioner.embedded.controllers.keda import keda_controller
+from provisioner.embedded.controllers.loop import Cluster, run_cluster, run_tenants
+from provisioner.embedded.controllers.workload.controllers import workload_controllers
+from provisioner.embedded.controllers.workload.kubelet import Kubelet
+from provisioner.embedded.engines.engine import Engine
+from provisioner.embedded.faults import Faults
+from provisioner.embedded.laptop import laptop_site
+from provisioner.embedded.pki import Pki, ensure_pki
+from provisioner.embedded.plane import platform_controllers
+from provisioner.embedded.seed import ensure_repository, seed_cluster
+from provisioner.endpoints import create, delete
+from provisioner.endpoints import submit as endpoint_submit
+from provisioner.endpoints.world import World
+from provisioner.operations.origin import Origin
+from provisioner.operations.verb import VerbDefinition, Verbs
+from provisioner.operations.worker import Worker
+from provisioner.platform.clusters import LightkubeClusters
+from provisioner.platform.publish import publish_objects
+from provisioner.probe.http import HttpProbe
+from provisioner.reconciler.loop import Reconciler
+from provisioner.rendering.pack import compile_pack
+from provisioner.store.interface import Store
+from provisioner.store.sql import open_store
+from provisioner.tenants import create as create_tenant
+from provisioner.tenants import submit as tenant_submit
+from provisioner.tenants.world import World as TenantWorld
+
+HOST = "127.0.0.1"
+DEADLINE_SECONDS = 60.0
+ENGINES = {"llama.cpp": Engine((sys.executable, str(Path(__file__).with_name("model_engine.py"))), notice="a stub")}
+REQUEST = {
+    "name": "chat",
+    "tenant": "acme",
+    "model": "gemma-3-270m",
+    "region": "local",
+    "tier": "dedicated",
+    "scaling": {"minReplicas": 1, "maxReplicas": 2},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installation:
+    """What a test sees and may turn."""
+
+    store: Store
+    clock: Clock
+    clusters: LightkubeClusters
+    delivery: GitDelivery
+    catalog: Catalog
+    site: Site
+    faults: Faults
+    children: Children
+    worker: Worker
+
+    async def create_tenant(self) -> Operation:
+        """Create tenant acme and wait."""
+        operation, tenant = tenant_submit.new_create(
+            "acme", "Acme", ("dedicated",), origin=origin("tenant"), clock=self.clock, ids=RandomIds()
+        )
+        await self.store.operations.submit(operation, tenant=tenant)
+        return await self.finish(operation.id)
+
+    async def submit_create(self, **changes: Any) -> Operation:
+        """Ask for an endpoint."""
+        ids = RandomIds()
+        request, plan = admit_endpoint(
+            REQUEST | changes, catalog=self.catalog, site=self.site, endpoint_id=ids.endpoint()
+        )
+        operation, endpoint = endpoint_submit.new_create(
+            request, plan, origin=origin(f"create {request.name}"), clock=self.clock, ids=ids
+        )
+        await self.store.operations.submit(operation, endpoint=endpoint)
+        self.worker.wake()
+        return operation
+
+    async def submit_delete(self, endpoint: str) -> Operation:
+        """Ask for its end."""
+        row = await self.endpoint(endpoint)
+        operation, deleting = endpoint_submit.new_delete(
+            row, origin=origin(f"delete {endpoint}"), clock=self.clock, ids=RandomIds()
+        )
+        await self.store.operations.submit(operation, endpoint=deleting)
+        self.worker.wake()
+        return operation
+
+    async def endpoint(self, endpoint: str) -> Endpoint:
+        """The endpoint's row."""
+        return await self.store.endpoints.get(EndpointId(endpoint))
+
+    async def finish(self, operation: OperationId) -> Operation:
+        """The operation when it is over."""
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while True:
+                    found = await self.store.operations.get(operation)
+                    if found.state.is_final:
+                        return found
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"not over: {found}\n{await self._stages(found)}") from None
+
+    async def _stages(self, operation: Operation) -> object:
+        try:
+            return (await self.endpoint(operation.subject)).stages
+        except NotFoundError:
+            return None
+
+
+@asynccontextmanager
+async def installation(state: Path) -> AsyncIterator[Installation]:
+    """Everything up, the shipped tiers published; at the end nothing runs any more."""
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        pki = ensure_pki(state / "pki", now=clock.now())
+        store = await open_store(f"sqlite:///{state}/store.sqlite", clock=clock)
+        stack.push_async_callback(store.close)
+        site = laptop_site(
+            repository=state / "delivery.git",
+            client_ca=pki.client_ca.certificate.decode(),
+            gateway_port=_free_port(),
+            public_port=await _front(store, clock, stack),
+        )
+        faults, children = Faults(), Children(state / "pods")
+        stack.push_async_callback(children.end_all, grace_seconds=1.0)
+        await _plane(state, site, pki, faults, children, stack)
+        clusters = LightkubeClusters(state / "kubeconfig")
+        stack.push_async_callback(clusters.close)
+        catalog = load_catalog()
+        pack = compile_pack(catalog, site)
+        await publish_objects(clusters.control_plane("control-plane"), pack.tier_objects("dedicated"), fence=Fence(0))
+        probe = HttpProbe(
+            client_cert=state / "pki" / "client.crt",
+            client_key=state / "pki" / "client.key",
+            server_ca=state / "pki" / "server-ca.crt",
+        )
+        stack.push_async_callback(probe.close)
+        delivery = GitDelivery(site.delivery.url, state / "work")
+        world = World(
+            clusters=clusters,
+            delivery=delivery,
+            probe=probe,
+            store=store,
+            pack=pack,
+            site=site,
+            clock=clock,
+            ids=RandomIds(),
+        )
+        tenants = TenantWorld(bootstrap=clusters, clusters=clusters, store=store, pack=pack, site=site, clock=clock)
+        verbs: Verbs = {
+            Verb.ENDPOINT_CREATE: VerbDefinition(steps=create.STEPS, world=world, on_failed=create.on_failed),
+            Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=world, on_failed=delete.on_failed),
+            Verb.TENANT_CREATE: VerbDefinition(
+                steps=create_tenant.STEPS, world=tenants, on_failed=create_tenant.on_failed
+            ),
+        }
+        worker = Worker(store.operations, verbs, clock=clock, holder="worker", random=Random(0))
+        reconciler = Reconciler(clusters=clusters, store=store, clock=clock)
+        tasks = [asyncio.create_task(worker.run()), asyncio.create_task(reconciler.run())]
+        stack.push_async_callback(_cancel, tasks)
+        yield Installation(
+            store=store,
+            clock=clock,
+            clusters=clusters,
+            delivery=delivery,
+            catalog=catalog,
+            site=site,
+            faults=faults,
+            children=children,
+            worker=worker,
+        )
+
+
+async def _plane(state: Path, site: Site, pki: Pki, faults: Faults, children: Children, stack: AsyncExitStack) -> None:
+    """The control plane with every controller, and its kubeconfig."""
+    clock = SystemClock()
+    await ensure_repository(state / "delivery.git")
+    server = await serve_api(state=state, host=HOST, port=0, clock=clock)
+    stack.push_async_callback(server.close)
+    session = await stack.enter_async_context(open_session())
+    api = Api(session, server.url)
+    await seed_cluster(api, site)
+    write_kubeconfig(state / "kubeconfig", server.url, ())
+    listeners = Listeners()
+    stack.push_async_callback(listeners.close)
+    kubelet = Kubelet(
+        clock=clock, children=children, engines=ENGINES, models=state / "models", faults=faults, session=session
+    )
+    both = (*core_controllers(clock=clock), *gateway_controllers(clock=clock, listeners=listeners, faults=faults))
+    platform = platform_controllers(site, faults=faults, clock=clock)
+    tenants = (
+        *both,
+        *workload_controllers(kubelet),
+        keda_controller(clock=clock),
+        Certificates(pki.server_ca, clock).controller(),
+    )
+    cluster = Cluster(api, api)
+    tasks = [
+        asyncio.create_task(run_cluster((*both, *platform, kubelet.control_plane_controller()), cluster)),
+        asyncio.create_task(run_tenants(tenants, cluster)),
+    ]
+    stack.push_async_callback(_cancel, tasks)
+
+
+async def _front(store: Store, clock: Clock, stack: AsyncExitStack) -> int:
+    """What customers reach, in the place of the gateway: it knows the current snapshot's keys and routes."""
+
+    async def answer(request: web.Request) -> web.Response:
+        snapshot = await store.snapshots.current()
+        digest = key_digest(request.headers.get("Authorization", "").removeprefix("Bearer "))
+        if snapshot is None or digest not in {key.digest for key in snapshot.keys}:
+            return web.json_response({}, status=401)
+        alias = (await request.json())["model"]
+        live = [route for route in snapshot.routes if route.alias == alias and route.backends]
+        return web.json_response({"choices": [{}]}, status=200 if live else 404)
+
+    application = web.Application()
+    application.router.add_post("/v1/chat/completions", answer)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await web.TCPSite(runner, HOST, 0).start()
+    port: int = runner.addresses[0][1]
+    return port
+
+
+def origin(key: str) -> Origin:
+    """Where a request of these tests comes from."""
+    return Origin(idempotency_key=key, request_digest=f"digest of {key}", actor="operator", request_id="req-7")
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind((HOST, 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    failed = [task for task in tasks if task.done()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for task in failed:
+        task.result()
