@@ -18,8 +18,11 @@ import httpx2
 
 from provisioner.domain.errors import RetryableError
 from provisioner.domain.ids import RandomIds
-from provisioner.embedded.children import Children
+from provisioner.embedded.children import Child, Children
 from provisioner.settings import Settings, read_settings
+
+PROCESSES = ("embedded", "serve", "gateway")
+"""In the order in which they need each other; each is the command of that name."""
 
 START_SECONDS = 60.0
 GRACE_SECONDS = 10.0
@@ -69,25 +72,38 @@ class Laptop:
         ids = RandomIds()
         for file in (self.settings.operator_key_file, self.settings.gateway_key_file):
             write_secret(file, ids.secret())
+        for name in PROCESSES:
+            tell(name)
+            self.restart(name)
+
+    def restart(self, name: str) -> None:
+        """Start one of the processes, which does not run, and wait until it answers."""
         ports = self.ports
-        tell("embedded control plane")
-        self._start(
-            "embedded",
-            *("embedded", "--port", str(ports.control_plane), "--gateway-port", str(ports.tenant_gateway)),
-            *("--public-port", str(ports.gateway)),
+        arguments = {
+            "embedded": (
+                *("--port", str(ports.control_plane), "--gateway-port", str(ports.tenant_gateway)),
+                *("--public-port", str(ports.gateway)),
+            )
+        }.get(name, ())
+        command = [sys.executable, "-m", "provisioner.cli", name, *arguments]
+        self._children.start(name, command, environment=self.environ)
+        self._wait(
+            name,
+            {
+                "embedded": f"http://127.0.0.1:{ports.control_plane}/readyz",
+                "serve": f"{self.settings.url}/readyz",
+                "gateway": f"http://127.0.0.1:{ports.gateway}/v1/models",
+            }[name],
         )
-        self._wait("embedded", f"http://127.0.0.1:{ports.control_plane}/readyz", self.settings.site)
-        tell("provisioner")
-        self._start("serve", "serve")
-        self._wait("serve", f"{self.settings.url}/readyz")
-        tell("gateway")
-        self._start("gateway", "gateway")
-        self._wait("gateway", f"http://127.0.0.1:{ports.gateway}/v1/models")
 
     async def stop(self) -> None:
         """End the processes, the gateway first."""
-        for name in ("gateway", "serve", "embedded"):
+        for name in reversed(PROCESSES):
             await self._children.end(name, grace_seconds=GRACE_SECONDS)
+
+    def child(self, name: str) -> Child:
+        """One of the processes."""
+        return self._children.child(name)
 
     def living(self) -> list[str]:
         """The names of the processes that run."""
@@ -97,17 +113,13 @@ class Laptop:
         """Their process ids."""
         return [pid for name in self.living() if (pid := self._children.child(name).pid) is not None]
 
-    def _start(self, name: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", "provisioner.cli", *arguments]
-        self._children.start(name, command, environment=self.environ)
-
-    def _wait(self, name: str, url: str, file: Path | None = None) -> None:
+    def _wait(self, name: str, url: str) -> None:
         child = self._children.child(name)
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if not child.is_alive():
                 break
-            if _answers(url) and (file is None or file.exists()):
+            if _answers(url) and self.settings.site.exists():
                 return
             time.sleep(_LOOK_SECONDS)
         lines = child.log.read_text(errors="replace").splitlines()[-15:]

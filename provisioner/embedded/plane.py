@@ -18,12 +18,15 @@ from provisioner.catalog.site import Site
 from provisioner.domain.clock import Clock
 from provisioner.embedded.apiserver.kubeconfig import write_kubeconfig
 from provisioner.embedded.apiserver.server import serve_api
+from provisioner.embedded.children import Children
 from provisioner.embedded.controllers.api import Api, open_session
 from provisioner.embedded.controllers.argocd.application import Applications
 from provisioner.embedded.controllers.argocd.repository import Repository
 from provisioner.embedded.controllers.certificates import Certificates
+from provisioner.embedded.controllers.core.controllers import core_controllers
 from provisioner.embedded.controllers.gateway_api.controller import gateway_controllers
 from provisioner.embedded.controllers.gateway_api.listener import Listeners
+from provisioner.embedded.controllers.keda import keda_controller
 from provisioner.embedded.controllers.kinds import INSTANCE, project_of
 from provisioner.embedded.controllers.loop import (
     Cluster,
@@ -38,12 +41,16 @@ from provisioner.embedded.controllers.nodes.claims import Claims
 from provisioner.embedded.controllers.nodes.provider import Providers
 from provisioner.embedded.controllers.platform.instance import Instances
 from provisioner.embedded.controllers.platform.project import project_controller
+from provisioner.embedded.controllers.workload.controllers import workload_controllers
+from provisioner.embedded.controllers.workload.kubelet import Kubelet
+from provisioner.embedded.engines.engine import Engines, laptop_engines
 from provisioner.embedded.faults import Faults
 from provisioner.embedded.laptop import laptop_site, write_site
 from provisioner.embedded.pki import Pki, ensure_pki
 from provisioner.embedded.seed import ensure_repository, seed_cluster
 
 HOST = "127.0.0.1"
+_GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +95,10 @@ async def run_plane(
 
 
 @asynccontextmanager
-async def open_plane(options: PlaneOptions, *, clock: Clock, faults: Faults) -> AsyncIterator[Plane]:
-    """Start everything and stop it at the end. Raises RejectedError or ConflictError when the state is in use."""
+async def open_plane(
+    options: PlaneOptions, *, clock: Clock, faults: Faults, engines: Engines | None = None
+) -> AsyncIterator[Plane]:
+    """Start everything and stop it at the end; `engines` default to a laptop's. Raises RejectedError or ConflictError when the state is in use."""
     state = options.state
     site_file = state / "site.yaml"
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,16 +118,31 @@ async def open_plane(options: PlaneOptions, *, clock: Clock, faults: Faults) -> 
         api = Api(await stack.enter_async_context(open_session()), server.url)
         await seed_cluster(api, site)
         write_kubeconfig(options.kubeconfig, server.url, ())
+        children = Children(state / "pods")
+        stack.push_async_callback(children.end_all, grace_seconds=_GRACE_SECONDS)
+        kubelet = Kubelet(
+            clock=clock,
+            children=children,
+            engines=engines or laptop_engines(lifeline=children.lifeline, models=state / "models"),
+            models=state / "models",
+            faults=faults,
+            session=await stack.enter_async_context(open_session()),
+        )
         listeners = Listeners()
         stack.push_async_callback(listeners.close)
         control_plane = (
             *platform_controllers(site, faults=faults, clock=clock),
+            *core_controllers(clock=clock),
             *gateway_controllers(clock=clock, listeners=listeners, faults=faults),
+            kubelet.control_plane_controller(),
             _kubeconfig_controller(options.kubeconfig, server.url),
         )
         tenants = (
             Certificates(pki.server_ca, clock).controller(),
+            *core_controllers(clock=clock),
             *gateway_controllers(clock=clock, listeners=listeners, faults=faults),
+            *workload_controllers(kubelet),
+            keda_controller(clock=clock),
         )
         running = await stack.enter_async_context(asyncio.TaskGroup())
         task = running.create_task(run_controllers(Cluster(api, api), control_plane, tenants))
