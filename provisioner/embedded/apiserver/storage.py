@@ -17,7 +17,7 @@ from typing import Final
 
 from provisioner.domain.errors import RejectedError
 
-_TRIM_EVERY: Final = 256
+_OPEN_SECONDS: Final = 1.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS cluster (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, revision INTEGER NOT NULL, oldest INTEGER NOT NULL);
@@ -76,8 +76,9 @@ class Storage:
 
     def __init__(self, path: Path, *, history: int = 10_000) -> None:
         self._history = history
+        self._trim_every = max(1, history // 16)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(path, isolation_level=None)
+        self._connection = sqlite3.connect(path, timeout=_OPEN_SECONDS, isolation_level=None)
         self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
@@ -160,7 +161,7 @@ class Storage:
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (cluster, change.revision, *where[1:], change.type.value, change.body, change.previous),
         )
-        if change.revision % _TRIM_EVERY == 0:
+        if change.revision % self._trim_every == 0:
             self._trim(cluster, change.revision - self._history)
 
     def read(self, cluster: int, key: Key) -> bytes | None:

@@ -19,6 +19,7 @@ from provisioner.embedded.apiserver.shape import Json
 from provisioner.embedded.apiserver.status import StatusError
 
 JSON: Final = "application/json"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 YAML_TYPES: Final = frozenset({"application/yaml", "application/apply-patch+yaml", "application/x-yaml", "text/yaml"})
 _MAX_WARNING_LENGTH: Final = 256
 _MAX_WARNINGS: Final = 32
@@ -58,6 +59,9 @@ async def read_json(request: web.Request) -> Any:
     body = await request.read()
     if not body:
         return None
+    if request.content_type == PROTOBUF:
+        # kubectl's imperative `create <kind>` sends it; the public definitions do not say how to read it.
+        raise status.unsupported_media_type("application/json, application/yaml")
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
