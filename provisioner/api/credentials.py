@@ -26,7 +26,7 @@ bearer = HTTPBearer(auto_error=False)
 """Puts the scheme into the OpenAPI document."""
 
 
-def services_of(request: Request) -> Services:
+async def services_of(request: Request) -> Services:
     """The services that the application was made with."""
     services: Services = request.app.state.services
     return services
@@ -35,12 +35,12 @@ def services_of(request: Request) -> Services:
 ServicesDependency = Annotated[Services, Depends(services_of)]
 
 
-def require_operator(request: Request, services: ServicesDependency) -> None:
+async def require_operator(request: Request, services: ServicesDependency) -> None:
     """Let the operator pass. Raises RejectedError `Unauthorized`, or `Forbidden` for a customer's key."""
     _require(request, services.operator_key_digest)
 
 
-def require_gateway(request: Request, services: ServicesDependency) -> None:
+async def require_gateway(request: Request, services: ServicesDependency) -> None:
     """Let a gateway pass. Raises RejectedError `Unauthorized` or `Forbidden`."""
     _require(request, services.gateway_key_digest)
 

@@ -16,7 +16,7 @@ from provisioner.operations.origin import Origin
 _SAFE_KEY = re.compile(r"[\x21-\x7e]{1,128}")
 
 
-def require_idempotency_key(
+async def require_idempotency_key(
     idempotency_key: Annotated[str | None, Header(description="1 to 128 visible ASCII characters")] = None,
 ) -> str:
     """The `Idempotency-Key` of a mutation. Raises RejectedError `IdempotencyKeyMissing`."""

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import httpx2
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from provisioner.api.app import create_app
 from provisioner.api.services import Services
@@ -194,3 +196,14 @@ def test_the_openapi_document_describes_bodies_and_problems(services: Services) 
     }
     assert "application/problem+json" in create["responses"]["4XX"]["content"]
     assert "/internal/v1/snapshot" not in document["paths"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(content=st.binary(max_size=200) | st.text(alphabet='{}[]":,0129.eE+-tfn\\u d8', max_size=60).map(str.encode))
+async def test_any_body_is_answered_as_the_callers_fault(
+    operator: httpx2.AsyncClient, acme: str, content: bytes
+) -> None:
+    for path in ("/plan", "/endpoints", "/tenants", "/keys"):
+        answer = await operator.post(f"/api/v1{path}", content=content, headers=idempotent("fuzz"))
+        assert answer.status_code in (400, 422), answer.text
+        assert answer.json()["reason"] in ("NotJson", "InvalidRequest")
