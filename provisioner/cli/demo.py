@@ -44,8 +44,8 @@ REQUEST = {
     "tier": TIER,
     "scaling": {"minReplicas": 1, "maxReplicas": 2},
 }
-QUESTION = "In one sentence: why is the sky blue?"
-MAX_TOKENS = 48
+QUESTION = "What is the capital of France, and what is it famous for?"
+MAX_TOKENS = 40
 READY_SECONDS = 300.0
 
 T = TypeVar("T")
@@ -162,6 +162,7 @@ def _talk(endpoint: EndpointView, secret: str) -> None:
         model=endpoint.model.alias,
         messages=[{"role": "user", "content": QUESTION}],
         max_tokens=MAX_TOKENS,
+        stop=["\n"],  # base weights, not tuned for chat: after an answer they would go on asking
         stream=True,
     )
     pieces = 0

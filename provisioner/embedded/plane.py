@@ -98,7 +98,10 @@ async def run_plane(
 async def open_plane(
     options: PlaneOptions, *, clock: Clock, faults: Faults, engines: Engines | None = None
 ) -> AsyncIterator[Plane]:
-    """Start everything and stop it at the end; `engines` default to a laptop's. Raises RejectedError or ConflictError when the state is in use."""
+    """Start everything and stop it at the end; `engines` default to a laptop's.
+
+    Raises RejectedError or ConflictError when the state is in use.
+    """
     state = options.state
     site_file = state / "site.yaml"
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
