@@ -7,6 +7,7 @@ application controller.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
 import tarfile
@@ -73,10 +74,14 @@ class Repository:
         except OSError as error:
             raise RetryableError(f"starting git: {error}") from error
         try:
-            out, err = await asyncio.wait_for(process.communicate(), _TIMEOUT_SECONDS)
-        except BaseException:
-            process.kill()
+            async with asyncio.timeout(_TIMEOUT_SECONDS):  # wait_for of Python 3.11 may swallow a cancellation
+                out, err = await process.communicate()
+        except BaseException as error:
+            with contextlib.suppress(ProcessLookupError):  # it may have ended in the meantime
+                process.kill()
             await process.wait()
+            if isinstance(error, TimeoutError):
+                raise RetryableError(f"running git {arguments[0]}: not done in {_TIMEOUT_SECONDS} s") from error
             raise
         if process.returncode != 0:
             raise RejectedError(f"running git {arguments[0]}: {err.decode(errors='replace').strip()[:256]}")

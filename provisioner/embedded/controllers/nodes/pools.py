@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from provisioner.embedded.controllers.api import Json
-from provisioner.embedded.controllers.core_quantity import add_up, read_resources, write_quantity
+from provisioner.embedded.controllers.core.quantity import add_up, read_resources, write_quantity
 from provisioner.embedded.controllers.nodes.selection import quantity
 from provisioner.embedded.controllers.platform.config import Pool, Requirement
 
@@ -37,11 +37,16 @@ def dynamic_claims(
     for pod in pods:
         if not is_unschedulable(pod):
             continue
-        digest = hashlib.sha256(pod["metadata"]["uid"].encode()).hexdigest()[:6]
-        claim = _claim(f"{instance}-{pool.name}-{digest}", instance, provider, pool, requests_of(pod))
+        claim = _claim(claim_name(instance, pool, pod), instance, provider, pool, requests_of(pod))
         if claim["metadata"]["name"] not in names and _within(pool.limits, [*present, *wanted, claim]):
             wanted.append(claim)
     return wanted
+
+
+def claim_name(instance: str, pool: Pool, pod: Json) -> str:
+    """The claim that a dynamic pool makes for a pod."""
+    digest = hashlib.sha256(pod["metadata"]["uid"].encode()).hexdigest()[:6]
+    return f"{instance}-{pool.name}-{digest}"
 
 
 def is_unschedulable(pod: Json) -> bool:

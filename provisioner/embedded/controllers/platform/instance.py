@@ -52,7 +52,7 @@ from provisioner.platform.interface import Kind
 
 KUBERNETES_VERSION = "v1.36.0"
 _MANAGER = "vcluster-platform"
-_WAIT_SECONDS, _RESYNC_SECONDS = 0.3, 2.0
+_WAIT_SECONDS, _RESYNC_SECONDS = 0.3, 1.0
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class Instances:
         instance = await add_finalizer(cluster.api, INSTANCE, instance)
         current = _Pass(cluster, instance, status={"phase": "Pending", "reason": "", "message": ""})
         rendered = await self._resolve(current)
-        if rendered is not None and await self._admit(current):
+        if rendered is not None and await self._admit(current, rendered[0]):
             await self._advance(current, *rendered)
         await write_conditions(
             cluster.api, INSTANCE, current.instance, current.conditions, now=self._clock.now(), **current.status
@@ -139,7 +139,7 @@ class Instances:
         current.conditions += [Condition("TemplateResolved", True), Condition("TemplateSynced", True)]
         return rendered, config
 
-    async def _admit(self, current: _Pass) -> bool:
+    async def _admit(self, current: _Pass, rendered: Json) -> bool:
         """Whether the project lets this instance be; asked once, before it is scheduled."""
         if is_true(current.instance, "Scheduled"):
             return True
@@ -154,7 +154,14 @@ class Instances:
                 "namespace": reference.get("namespace") or f"loft-{project_of(current.namespace)}-v-{current.name}",
                 "virtualCluster": reference.get("virtualCluster") or current.name,
             }
-            patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"clusterRef": filled}}
+            added = ((rendered.get("instanceTemplate") or {}).get("metadata") or {}).get("labels") or {}
+            patch = {
+                "metadata": {
+                    "resourceVersion": metadata["resourceVersion"],
+                    "labels": {**added, **(metadata.get("labels") or {})},
+                },
+                "spec": {"clusterRef": filled},
+            }
             stored = await current.cluster.api.patch(INSTANCE, current.name, patch, namespace=current.namespace)
             conditions = [*current.conditions, Condition("Scheduled", True), Condition("SpaceReady", True)]
             current.instance = await write_conditions(

@@ -3,7 +3,7 @@ others. Called by the tenant cluster's controller; what then happens to a claim 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import NotFoundError, RetryableError
@@ -14,8 +14,10 @@ from provisioner.embedded.controllers.loop import Cluster
 from provisioner.embedded.controllers.nodes.pools import (
     EMPTY_SINCE,
     POOL_LABEL,
+    claim_name,
     dynamic_claims,
     is_due,
+    is_unschedulable,
     static_claims,
 )
 from provisioner.embedded.controllers.platform.config import Pool, TenantConfig
@@ -38,7 +40,9 @@ async def ensure_claims(cluster: Cluster, instance: Json, config: TenantConfig, 
             continue
         pods = await _pods(cluster, namespace, name)
         wanted += dynamic_claims(name, provider, pool, pods=pods, present=present)
-        kept |= {claim["metadata"]["name"] for claim in await _used(cluster, pool, present, pods, clock)}
+        busy = {pod["spec"].get("nodeName") for pod in pods}
+        busy |= {claim_name(name, pool, pod) for pod in pods if is_unschedulable(pod)}
+        kept |= {claim["metadata"]["name"] for claim in await _used(cluster, pool, present, busy, clock)}
     kept |= {claim["metadata"]["name"] for claim in wanted}
     for claim in own:
         surplus = POOL_LABEL in (claim["metadata"].get("labels") or {}) and claim["metadata"]["name"] not in kept
@@ -92,10 +96,9 @@ async def _pods(cluster: Cluster, namespace: str, name: str) -> list[Json]:
 
 
 async def _used(
-    cluster: Cluster, pool: Pool, present: Sequence[Json], pods: Sequence[Json], clock: Clock
+    cluster: Cluster, pool: Pool, present: Sequence[Json], busy: Set[str | None], clock: Clock
 ) -> list[Json]:
     """The claims of a dynamic pool to keep. One whose node just became empty is marked, one in use is unmarked."""
-    busy = {pod["spec"].get("nodeName") for pod in pods}
     kept = []
     for claim in present:
         metadata = claim["metadata"]
