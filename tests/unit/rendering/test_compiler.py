@@ -125,6 +125,13 @@ def test_slot_is_refused_on_a_branch_that_this_shape_never_takes(tmp_path: Path,
     assert error.findings[0].line == 7
 
 
+@pytest.mark.parametrize("decision", ["said is string", "said == 'x'", "said", "said | upper", "'x' in said"])
+def test_text_that_a_macro_of_another_file_printed_a_slot_into_stays_a_slot(tmp_path: Path, decision: str) -> None:
+    (tmp_path / "part.j2").write_text("{% macro say() %}{{ name }}{% endmacro %}")
+    text = "{% from 'part.j2' import say with context %}{% set said = say() %}" + HEAD + USES_ALL
+    assert refusal(tmp_path, text + f"{{% if {decision} %}}{{% endif %}}\n").reason == "SlotMisused"
+
+
 def test_misuse_in_an_included_file_names_that_file(tmp_path: Path) -> None:
     (tmp_path / "part.j2").write_text("{# first line #}\n{% if name %}x: 1{% endif %}\n")
     error = refusal(tmp_path, HEAD + USES_ALL + "{% include 'part.j2' %}\n")
