@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from provisioner.domain.conditions import StageState
+from provisioner.domain.conditions import StageName, StageState
 from provisioner.domain.endpoint import Phase
+from provisioner.domain.lease import Fence
 from provisioner.domain.operation import OperationState
+from provisioner.embedded.faults import Failure, Fault, Stage
 from provisioner.platform import kinds
 from provisioner.platform.interface import ObjectRef
 from tests.contract.verbs_installation import Installation, installation
@@ -64,19 +66,57 @@ async def test_identifiers_resolve_to_objects_of_the_control_plane(laptop: Insta
     assert route and route["spec"]["hostnames"] == [plan.address.hostname]
 
 
-async def test_quota_of_the_tier_is_refused_before_anything_is_made(laptop: Installation) -> None:
+async def test_exceeded_quota_is_refused_before_anything_is_made(laptop: Installation) -> None:
     """Ledger: TEN-04"""
-    reached = 0
-    for number in range(64):
-        operation = await laptop.submit_create(name=f"chat{number}")
-        done = await laptop.finish(operation.id)
-        if done.state is OperationState.FAILED:
-            assert done.reason == "QuotaExceeded", done
-            break
-        reached += 1
     cluster = laptop.clusters.control_plane("control-plane")
-    assert len(await cluster.list(kinds.VIRTUAL_CLUSTER_INSTANCE)) == reached
-    assert operation.subject not in await laptop.delivery.branches()
+    ref = ObjectRef(kinds.PROJECT, "acme-dedicated")
+    project = await cluster.get(ref)
+    assert project
+    spec = {**project["spec"], "quotas": {"project": {"nodeclaims": "1"}}}
+    await cluster.apply({"metadata": {"name": ref.name}, "spec": spec}, kind=ref.kind, fence=Fence(2**40))
+    done = await laptop.finish((await laptop.submit_create()).id)
+    assert (done.state, done.reason) == (OperationState.FAILED, "QuotaExceeded"), done
+    assert set(await left(laptop)) <= {"route chat", f"endpoint {done.subject}"}
+
+
+async def test_creation_waits_for_each_stage_of_the_outside(laptop: Installation) -> None:
+    """Ledger: CAP-04, ARG-07, ARG-09. A stage that hangs is the one that is shown; when it moves the next one
+    is, and Ready is said only after the last."""
+    stages: tuple[Stage, ...] = ("tenant_cluster", "capacity", "argo_sync")
+    for stage in stages:
+        laptop.faults.put(stage, Fault(hang=True))
+    operation = await laptop.submit_create()
+    for stage in stages:
+        await laptop.shows(operation.subject, stage, StageState.PENDING)
+        laptop.faults.put(stage, Fault(fail=Failure(reason="Injected", message="it broke")))
+        failed = await laptop.shows(operation.subject, stage, StageState.ERROR)
+        assert "it broke" in failed.message
+        assert (await laptop.endpoint(operation.subject)).phase is Phase.CREATING
+        laptop.faults.put(stage, None)
+    assert (await laptop.finish(operation.id)).state is OperationState.SUCCEEDED
+
+
+async def test_route_that_no_gateway_took_keeps_the_endpoint_from_being_ready(laptop: Installation) -> None:
+    """Ledger: ROU-03"""
+    laptop.faults.put("route", Fault(hang=True))
+    operation = await laptop.submit_create()
+    found = await laptop.shows(operation.subject, "argo_sync", StageState.ERROR)
+    assert "Route is not Accepted" in found.message
+    route = {stage.name: stage for stage in (await laptop.endpoint(operation.subject)).stages}[StageName.ROUTE]
+    assert (route.state, route.reason) == (StageState.PENDING, "Pending")
+    laptop.faults.put("route", None)
+    assert (await laptop.finish(operation.id)).state is OperationState.SUCCEEDED
+
+
+async def test_create_that_is_stuck_is_superseded_by_delete(laptop: Installation) -> None:
+    """Ledger: TEN-05"""
+    laptop.faults.put("capacity", Fault(hang=True))
+    operation = await laptop.submit_create()
+    await laptop.shows(operation.subject, "capacity", StageState.PENDING)
+    done = await laptop.finish((await laptop.submit_delete(operation.subject)).id)
+    assert done.state is OperationState.SUCCEEDED, done
+    assert (await laptop.store.operations.get(operation.id)).state is OperationState.CANCELLED
+    assert await left(laptop) == []
 
 
 async def left(laptop: Installation) -> list[str]:

@@ -21,6 +21,8 @@ from provisioner.catalog.loader import load_catalog
 from provisioner.catalog.site import Site
 from provisioner.delivery.git import GitDelivery
 from provisioner.domain.clock import Clock, SystemClock
+from provisioner.domain.conditions import Stage as ShownStage
+from provisioner.domain.conditions import StageState, current_stage
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, OperationId, RandomIds
@@ -123,6 +125,18 @@ class Installation:
     async def endpoint(self, endpoint: str) -> Endpoint:
         """The endpoint's row."""
         return await self.store.endpoints.get(EndpointId(endpoint))
+
+    async def shows(self, endpoint: str, stage: str, state: StageState) -> ShownStage:
+        """The stage that a person sees, when it is this one in this state."""
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while True:
+                    shown = current_stage((await self.endpoint(endpoint)).stages)
+                    if shown and (shown.name, shown.state) == (stage, state):
+                        return shown
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"not {stage} {state} but {shown}") from None
 
     async def finish(self, operation: OperationId) -> Operation:
         """The operation when it is over."""
