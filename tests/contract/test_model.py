@@ -6,7 +6,9 @@ import pytest
 
 from provisioner.admission import admit_endpoint, preview_id
 from provisioner.admission.memory import reckon_memory, usable_bytes
+from provisioner.catalog.checks import check_site
 from provisioner.catalog.loader import load_catalog
+from provisioner.catalog.offer import offered_models
 from provisioner.catalog.pack import models_root
 from provisioner.catalog.site import NodeTypeOffer, Site
 from provisioner.domain.errors import RejectedError
@@ -71,3 +73,11 @@ def small_site_with(node_type: NodeTypeOffer) -> Site:
     """The small site whose one provider offers this node type."""
     provider = small_site().providers[0].model_copy(update={"node_types": (node_type,)})
     return site_with(providers=(provider,))
+
+
+def test_a_sovereign_site_offers_the_models_of_its_one_engine() -> None:
+    catalog = load_catalog()
+    sovereign = site_with(profile="prod", sovereign=True)
+    assert check_site(sovereign, catalog) == ()
+    assert {model.master.runtime for model in offered_models(catalog, sovereign).values()} == {"mistralrs"}
+    assert set(offered_models(catalog, site_with(profile="prod"))) == PRODUCTION
