@@ -9,9 +9,11 @@ from typing import Any
 from provisioner.domain.endpoint import Endpoint, EndpointRequest, Phase, Scaling
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.key import ApiKey, key_digest
+from provisioner.domain.lease import Fence
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.plan import Address, CapacityPlan, EndpointPlan, Placement, RuntimePlan
 from provisioner.domain.tenant import Tenant
+from provisioner.store.interface import Store
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EVERY_VERB = tuple(Verb)
@@ -123,10 +125,14 @@ def plan() -> EndpointPlan:
             image="example.com/llama.cpp@sha256:0",
             model="gemma-3-270m",
             model_digest="sha256:1",
+            source="/models/gemma-3-270m-q4-k-m.gguf",
+            pin="2",
             served_model="gemma-3-270m",
             kind="chat",
             serving={"contextLength": 2048, "big": 2**60},
             weights_bytes=250_000_000,
+            cpu="1",
+            memory="1Gi",
             min_replicas=1,
             max_replicas=2,
             revision="abc123",
@@ -147,3 +153,10 @@ def api_key(secret: str = "tnt-secret", **changes: Any) -> ApiKey:
         id=KeyId("key-a"), name="ci", digest=key_digest(secret), prefix=secret[:10], tenant="acme", created_at=NOON
     )
     return replace(default, **changes)
+
+
+async def claim(store: Store, clock: SteppedClock, holder: str = "a") -> tuple[OperationId, Fence]:
+    """Claim the operation that is due; there must be one."""
+    claimed = await store.operations.claim(holder, clock.now(), verbs=EVERY_VERB)
+    assert claimed is not None and claimed.lease is not None
+    return claimed.id, claimed.lease.fence

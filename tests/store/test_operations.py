@@ -20,6 +20,7 @@ from tests.store.examples import (
     EVERY_VERB,
     NOON,
     SteppedClock,
+    claim,
     delete_operation,
     endpoint,
     operation,
@@ -28,12 +29,6 @@ from tests.store.examples import (
 )
 
 SUCCEEDED = Turn(state=OperationState.SUCCEEDED, next_attempt_at=NOON, attempts=0)
-
-
-async def claim(store: SqlStore, clock: SteppedClock, holder: str = "a") -> tuple[OperationId, Fence]:
-    claimed = await store.operations.claim(holder, clock.now(), verbs=EVERY_VERB)
-    assert claimed is not None and claimed.lease is not None
-    return claimed.id, claimed.lease.fence
 
 
 async def make_tenant(store: SqlStore, clock: SteppedClock) -> None:

@@ -14,17 +14,16 @@ from provisioner.domain.endpoint import Phase
 from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.key import key_digest
-from provisioner.domain.lease import Fence
 from provisioner.domain.operation import OperationState
 from provisioner.domain.snapshot import Backend, KeyDigest, Route, Snapshot
 from provisioner.store.database import open_database
 from provisioner.store.interface import Turn
 from provisioner.store.sql import SqlStore
 from tests.store.examples import (
-    EVERY_VERB,
     NOON,
     SteppedClock,
     api_key,
+    claim,
     delete_operation,
     endpoint,
     operation,
@@ -40,12 +39,6 @@ async def rows(url: str, statement: str) -> Sequence[tuple[object, ...]]:
         found = [tuple(row) for row in await connection.execute(text(statement))]
     await database.close()
     return found
-
-
-async def claim(store: SqlStore, clock: SteppedClock) -> tuple[OperationId, Fence]:
-    claimed = await store.operations.claim("a", clock.now(), verbs=EVERY_VERB)
-    assert claimed is not None and claimed.lease is not None
-    return claimed.id, claimed.lease.fence
 
 
 @pytest.fixture
