@@ -6,7 +6,6 @@ calls it with decoded bodies; what it raises is a StatusError. Knows nothing of 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,9 +67,9 @@ class Collection:
         return self._begin(conformed, write, applied=False)
 
     def update(self, name: str, change: Callable[[Json], Json], write: Write) -> Json:
-        """Replaces an object by what `change` makes of it. Nothing is stored when nothing changes."""
+        """Replaces an object by what `change`, a pure function, makes of it. Nothing is stored when nothing changes."""
         live = self.get(name)
-        wanted = change(copy.deepcopy(live))
+        wanted = change(live)
         lifecycle.check_identity(wanted, self._kind, self._namespace, name)
         wanted = defaults.decoded(self._conform(wanted, write), self._kind)
         successor = lifecycle.succeed(live, wanted, self._kind, write.subresource)

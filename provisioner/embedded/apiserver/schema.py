@@ -50,16 +50,16 @@ class Report:
 
 
 def conform(value: Any, shape: Shape, report: Report, path: str = "") -> Any:
-    """A copy of `value` without unknown fields and without nulls that mean absence, with the schema's defaults.
+    """`value` without unknown fields and without nulls that mean absence, with the schema's defaults.
 
-    A value of the wrong type is passed through: `Checker` refuses it.
+    What changes is copied, what stays is shared. A value of the wrong type is passed through: `Checker` refuses it.
     """
     if shape.form in (Form.STRUCT, Form.MAP) and isinstance(value, dict):
         return _conform_members(value, shape, report, path)
     if shape.form is Form.LIST and isinstance(value, list):
         _note_duplicates(value, shape, report, path)
         return [conform(item, shape.item, report, f"{path}[{index}]") for index, item in enumerate(value)]
-    return copy.deepcopy(value) if isinstance(value, dict | list) else value
+    return value
 
 
 class Checker:

@@ -81,9 +81,13 @@ class Shape:
 
     def key_of(self, item: Any) -> tuple[Any, ...]:
         """What identifies an item in its list: its keys' values, or the item itself in a set."""
-        if self.list_type is ListType.MAP and isinstance(item, Mapping):
-            return tuple(item.get(key, _KEY_DEFAULTS.get(key)) for key in self.keys)
+        if self.list_type is ListType.MAP and isinstance(item, dict):
+            return tuple(self.keys_of(item).values())
         return (_hashable(item),)
+
+    def keys_of(self, item: Json) -> Json:
+        """The keys of an item of a keyed list; a key that is left out has its default."""
+        return {key: item.get(key, _KEY_DEFAULTS.get(key)) for key in self.keys}
 
 
 ANY: Final = Shape(Form.ANY)

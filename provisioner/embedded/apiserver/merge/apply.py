@@ -7,7 +7,6 @@ refuses to change what others own. `record_update` notes the owner of what any o
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,26 +17,20 @@ from provisioner.embedded.apiserver.merge.fields import Fields, Path
 from provisioner.embedded.apiserver.shape import ANY, Json, Shape
 from provisioner.embedded.apiserver.status import Cause
 
-# Written by the server alone, or the object's identity: nobody owns these.
-_UNOWNED: Final = (
-    ("f:apiVersion",),
-    ("f:kind",),
-    *(
-        ("f:metadata", f"f:{name}")
-        for name in (
-            "creationTimestamp",
-            "deletionGracePeriodSeconds",
-            "deletionTimestamp",
-            "generation",
-            "managedFields",
-            "name",
-            "namespace",
-            "resourceVersion",
-            "selfLink",
-            "uid",
-        )
-    ),
+_SERVER_METADATA: Final = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "selfLink",
+    "uid",
 )
+# Written by the server alone, or the object's identity: nobody owns these.
+_UNOWNED: Final = frozenset({("f:apiVersion",), ("f:kind",), *(("f:metadata", f"f:{n}") for n in _SERVER_METADATA)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,22 +148,24 @@ def _read_owners(entries: Any) -> list[Ownership]:
 
 
 def _owned(found: Iterable[Path], ignored: tuple[Path, ...]) -> Fields:
-    roots = (*_UNOWNED, *ignored)
+    roots = _UNOWNED.union(ignored)  # all of one or two steps
     return frozenset(
-        path for path in found if path != ("f:metadata",) and not any(path[: len(root)] == root for root in roots)
+        path for path in found if path[:2] not in roots and path[:1] not in roots and path != ("f:metadata",)
     )
 
 
 def _dropped(last: Fields, wanted: Fields, others: Sequence[Ownership]) -> set[Path]:
     """What was applied before and is claimed by nobody now, parents that hold nothing else included."""
-    claimed = {
-        path[:end]
-        for owned in (wanted, *(o.fields for o in others))
-        for path in owned
-        for end in range(1, len(path) + 1)
-    }
-    candidates = {path[:end] for path in last - wanted for end in range(1, len(path) + 1) if path[end - 1][:2] == "f:"}
-    return {path for path in candidates | set(last - wanted) if path not in claimed and path != ("f:metadata",)}
+    lost = last - wanted
+    if not lost:
+        return set()
+    claimed = {part for owned in (wanted, *(owner.fields for owner in others)) for part in _with_parents(owned)}
+    structs = {path for path in _with_parents(lost) if path[-1][:2] == "f:"}
+    return {path for path in structs | lost if path not in claimed and path != ("f:metadata",)}
+
+
+def _with_parents(paths: Iterable[Path]) -> set[Path]:
+    return {path[:end] for path in paths for end in range(1, len(path) + 1)}
 
 
 def _prune(value: Any, shape: Shape, path: Path, dropped: set[Path]) -> Any:
@@ -206,7 +201,7 @@ def _merge(live: Any, config: Any, shape: Shape) -> Any:
         return merged
     if isinstance(config, list) and isinstance(live, list) and shape.is_granular_list:
         return _merge_items(live, config, shape)
-    return copy.deepcopy(config)
+    return config
 
 
 def _merge_items(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:

@@ -6,16 +6,18 @@ is a plain set of tuples. Parents that exist only because of their children are 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import orjson
 
 from provisioner.embedded.apiserver.shape import ANY, Form, ListType, Shape
 
 Path = tuple[str, ...]
 Fields = frozenset[Path]
 _ABSENT: Final = object()
+_STEPS: Final = frozenset({"f:", "k:", "v:", "i:"})
 
 
 @dataclass(slots=True)
@@ -28,7 +30,9 @@ class Difference:
 
 def fields_of(document: Any, shape: Shape) -> Fields:
     """The fields that somebody who applies this object owns."""
-    return frozenset(_walk(document, shape, ()))
+    found: list[Path] = []
+    _walk(document, shape, (), found)
+    return frozenset(found)
 
 
 def difference(old: Any, new: Any, shape: Shape) -> Difference:
@@ -52,14 +56,15 @@ def encode(fields: Iterable[Path]) -> dict[str, Any]:
 
 def decode(encoded: dict[str, Any]) -> Fields:
     """The set that `fieldsV1` means. Raises ValueError on something else than a tree of known steps."""
-    return frozenset(_members(encoded, ()))
+    found: list[Path] = []
+    _members(encoded, (), found)
+    return frozenset(found)
 
 
 def step_of(shape: Shape, item: Any) -> str:
     """The step that leads to an item of a granular list."""
     if shape.list_type is ListType.MAP and isinstance(item, dict):
-        keys = {name: value for name, value in zip(shape.keys, shape.key_of(item), strict=True) if value is not None}
-        return "k:" + _compact(dict(sorted(keys.items())))
+        return "k:" + _compact({key: value for key, value in shape.keys_of(item).items() if value is not None})
     return "v:" + _compact(item)
 
 
@@ -71,7 +76,7 @@ def dotted(path: Path) -> str:
         if mark == "f:":
             text += f".{rest}"
         elif mark == "k:":
-            keys = json.loads(rest)
+            keys = orjson.loads(rest)
             text += "[" + ",".join(f"{name}={_compact(value)}" for name, value in keys.items()) + "]"
         else:
             text += f"[={rest}]"
@@ -83,21 +88,21 @@ def is_under(path: Path, root: Path) -> bool:
     return path[: len(root)] == root
 
 
-def _walk(value: Any, shape: Shape, path: Path) -> Iterator[Path]:
+def _walk(value: Any, shape: Shape, path: Path, found: list[Path]) -> None:
     if isinstance(value, dict) and _splits(shape):
         for name, member in value.items():
-            part = shape.at(name) or ANY
+            part = shape.fields.get(name)
             where = (*path, f"f:{name}")
-            if member is None or member == {} or name not in shape.fields:
-                yield where
-            yield from _walk(member, part, where)
+            if part is None or member is None or member == {}:
+                found.append(where)
+            _walk(member, part or shape.at(name) or ANY, where, found)
     elif isinstance(value, list) and shape.is_granular_list:
         for item in value:
             where = (*path, step_of(shape, item))
-            yield where
-            yield from _walk(item, shape.item, where)
+            found.append(where)
+            _walk(item, shape.item, where, found)
     elif path and not (isinstance(value, dict) and not value):
-        yield path
+        found.append(path)
 
 
 def _compare(old: Any, new: Any, shape: Shape, path: Path, found: Difference) -> None:
@@ -129,8 +134,10 @@ def _note_presence(old: Any, new: Any, path: Path, found: Difference) -> None:
 
 
 def _note_removal(old: Any, shape: Shape, path: Path, found: Difference) -> None:
+    below: list[Path] = []
+    _walk(old, shape, path, below)
     found.removed.add(path)
-    found.removed.update(_walk(old, shape, path))
+    found.removed.update(below)
 
 
 def _splits(shape: Shape) -> bool:
@@ -149,17 +156,17 @@ def _members_of(value: Any) -> dict[str, Any]:
     return {} if value is _ABSENT else value
 
 
-def _members(node: dict[str, Any], path: Path) -> Iterator[Path]:
+def _members(node: dict[str, Any], path: Path, found: list[Path]) -> None:
     for step, below in node.items():
         if step == ".":
-            yield path
-        elif step[:2] not in ("f:", "k:", "v:", "i:") or not isinstance(below, dict):
+            found.append(path)
+        elif step[:2] not in _STEPS or not isinstance(below, dict):
             raise ValueError(f"reading managed fields: no such step: {step}")
         elif not below:
-            yield (*path, step)
+            found.append((*path, step))
         else:
-            yield from _members(below, (*path, step))
+            _members(below, (*path, step), found)
 
 
 def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
