@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from provisioner.delivery.git import GitDelivery
 from provisioner.domain.conditions import StageName, StageState
 from provisioner.domain.endpoint import Phase
 from provisioner.domain.lease import Fence
@@ -35,11 +36,11 @@ async def test_endpoint_is_created_serves_and_is_deleted_without_a_trace(laptop:
     assert done.state is OperationState.SUCCEEDED, done
     assert row.phase is Phase.READY
     assert {stage.state for stage in row.stages} == {StageState.DONE}
-    assert laptop.children.names()
+    assert laptop.processes
     snapshot = await laptop.store.snapshots.current()
     assert snapshot and len(snapshot.routes[0].backends) == 1
     placement = row.plan.placement
-    tenant = laptop.clusters.tenant("control-plane", placement.project, placement.tenant_cluster)
+    tenant = laptop.world.clusters.tenant("control-plane", placement.project, placement.tenant_cluster)
     leases = await tenant.list(kinds.LEASE, namespace="inference", labels={"tenantry.io/endpoint": row.id})
     assert len(leases) == row.plan.runtime.max_replicas
 
@@ -53,7 +54,7 @@ async def test_identifiers_resolve_to_objects_of_the_control_plane(laptop: Insta
     operation = await laptop.submit_create()
     await laptop.finish(operation.id)
     plan = (await laptop.endpoint(operation.subject)).plan
-    cluster, namespace = laptop.clusters.control_plane("control-plane"), f"p-{plan.placement.project}"
+    cluster, namespace = laptop.cluster, f"p-{plan.placement.project}"
     instance = await cluster.get(ObjectRef(kinds.VIRTUAL_CLUSTER_INSTANCE, plan.placement.tenant_cluster, namespace))
     route = await cluster.get(ObjectRef(kinds.HTTP_ROUTE, plan.endpoint, "tenantry"))
     claims = await cluster.list(kinds.NODE_CLAIM, namespace=namespace)
@@ -68,7 +69,7 @@ async def test_identifiers_resolve_to_objects_of_the_control_plane(laptop: Insta
 
 async def test_exceeded_quota_is_refused_before_anything_is_made(laptop: Installation) -> None:
     """Ledger: TEN-04"""
-    cluster = laptop.clusters.control_plane("control-plane")
+    cluster = laptop.cluster
     ref = ObjectRef(kinds.PROJECT, "acme-dedicated")
     project = await cluster.get(ref)
     assert project
@@ -121,8 +122,9 @@ async def test_create_that_is_stuck_is_superseded_by_delete(laptop: Installation
 
 async def left(laptop: Installation) -> list[str]:
     """Everything that stands for an endpoint anywhere."""
-    cluster = laptop.clusters.control_plane("control-plane")
-    found = [f"branch {name}" for name in await laptop.delivery.branches()]
+    cluster = laptop.cluster
+    branches = await GitDelivery(laptop.world.site.delivery.url, laptop.state / "work").branches()
+    found = [f"branch {name}" for name in branches]
     for kind in (
         kinds.VIRTUAL_CLUSTER_INSTANCE,
         kinds.NODE_CLAIM,
@@ -134,5 +136,4 @@ async def left(laptop: Installation) -> list[str]:
     snapshot = await laptop.store.snapshots.current()
     found += [f"route {route.alias}" for route in snapshot.routes] if snapshot else []
     found += [f"endpoint {row.id}" for row in await laptop.store.endpoints.list()]
-    found += [f"process {name}" for name in laptop.children.names()]
-    return found
+    return found + [f"process {name}" for name in laptop.processes]

@@ -18,9 +18,8 @@ from aiohttp import web
 from provisioner.admission import admit_endpoint
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog
-from provisioner.catalog.site import Site
 from provisioner.delivery.git import GitDelivery
-from provisioner.domain.clock import Clock, SystemClock
+from provisioner.domain.clock import SystemClock
 from provisioner.domain.conditions import Stage as ShownStage
 from provisioner.domain.conditions import StageState, current_stage
 from provisioner.domain.endpoint import Endpoint
@@ -29,24 +28,10 @@ from provisioner.domain.ids import EndpointId, OperationId, RandomIds
 from provisioner.domain.key import key_digest
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import Operation, Verb
-from provisioner.embedded.apiserver.kubeconfig import write_kubeconfig
-from provisioner.embedded.apiserver.server import serve_api
-from provisioner.embedded.children import Children
-from provisioner.embedded.controllers.api import Api, open_session
-from provisioner.embedded.controllers.certificates import Certificates
-from provisioner.embedded.controllers.core.controllers import core_controllers
-from provisioner.embedded.controllers.gateway_api.controller import gateway_controllers
-from provisioner.embedded.controllers.gateway_api.listener import Listeners
-from provisioner.embedded.controllers.keda import keda_controller
-from provisioner.embedded.controllers.loop import Cluster, run_cluster, run_tenants
-from provisioner.embedded.controllers.workload.controllers import workload_controllers
-from provisioner.embedded.controllers.workload.kubelet import Kubelet
+from provisioner.embedded.children import is_held
 from provisioner.embedded.engines.engine import Engine
 from provisioner.embedded.faults import Faults
-from provisioner.embedded.laptop import laptop_site
-from provisioner.embedded.pki import Pki, ensure_pki
-from provisioner.embedded.plane import platform_controllers
-from provisioner.embedded.seed import ensure_repository, seed_cluster
+from provisioner.embedded.plane import PlaneOptions, open_plane
 from provisioner.endpoints import create, delete
 from provisioner.endpoints import submit as endpoint_submit
 from provisioner.endpoints.world import World
@@ -54,10 +39,11 @@ from provisioner.operations.origin import Origin
 from provisioner.operations.verb import VerbDefinition, Verbs
 from provisioner.operations.worker import Worker
 from provisioner.platform.clusters import LightkubeClusters
+from provisioner.platform.interface import Cluster
 from provisioner.platform.publish import publish_objects
 from provisioner.probe.http import HttpProbe
 from provisioner.reconciler.loop import Reconciler
-from provisioner.rendering.pack import compile_pack
+from provisioner.rendering.pack import Pack, compile_pack
 from provisioner.store.interface import Store
 from provisioner.store.sql import open_store
 from provisioner.tenants import create as create_tenant
@@ -81,20 +67,31 @@ REQUEST = {
 class Installation:
     """What a test sees and may turn."""
 
-    store: Store
-    clock: Clock
-    clusters: LightkubeClusters
-    delivery: GitDelivery
+    state: Path
+    world: World
     catalog: Catalog
-    site: Site
     faults: Faults
-    children: Children
     worker: Worker
+
+    @property
+    def store(self) -> Store:
+        """The rows."""
+        return self.world.store
+
+    @property
+    def cluster(self) -> Cluster:
+        """The control plane cluster."""
+        return self.world.clusters.control_plane("control-plane")
+
+    @property
+    def processes(self) -> list[str]:
+        """The model servers that run."""
+        return [str(lock.parent) for lock in (self.state / "pods").rglob("lock") if is_held(lock)]
 
     async def create_tenant(self) -> Operation:
         """Create tenant acme and wait."""
         operation, tenant = tenant_submit.new_create(
-            "acme", "Acme", ("dedicated",), origin=origin("tenant"), clock=self.clock, ids=RandomIds()
+            "acme", "Acme", ("dedicated",), origin=origin("tenant"), clock=self.world.clock, ids=self.world.ids
         )
         await self.store.operations.submit(operation, tenant=tenant)
         return await self.finish(operation.id)
@@ -103,10 +100,10 @@ class Installation:
         """Ask for an endpoint."""
         ids = RandomIds()
         request, plan = admit_endpoint(
-            REQUEST | changes, catalog=self.catalog, site=self.site, endpoint_id=ids.endpoint()
+            REQUEST | changes, catalog=self.catalog, site=self.world.site, endpoint_id=ids.endpoint()
         )
         operation, endpoint = endpoint_submit.new_create(
-            request, plan, origin=origin(f"create {request.name}"), clock=self.clock, ids=ids
+            request, plan, origin=origin(f"create {request.name}"), clock=self.world.clock, ids=ids
         )
         await self.store.operations.submit(operation, endpoint=endpoint)
         self.worker.wake()
@@ -116,7 +113,7 @@ class Installation:
         """Ask for its end."""
         row = await self.endpoint(endpoint)
         operation, deleting = endpoint_submit.new_delete(
-            row, origin=origin(f"delete {endpoint}"), clock=self.clock, ids=RandomIds()
+            row, origin=origin(f"delete {endpoint}"), clock=self.world.clock, ids=RandomIds()
         )
         await self.store.operations.submit(operation, endpoint=deleting)
         self.worker.wake()
@@ -159,25 +156,23 @@ class Installation:
 
 @asynccontextmanager
 async def installation(state: Path) -> AsyncIterator[Installation]:
-    """Everything up, the shipped tiers published; at the end nothing runs any more."""
-    clock = SystemClock()
+    """Everything up, the shipped tier published; at the end nothing runs any more."""
+    clock, faults = SystemClock(), Faults()
     async with AsyncExitStack() as stack:
-        pki = ensure_pki(state / "pki", now=clock.now())
         store = await open_store(f"sqlite:///{state}/store.sqlite", clock=clock)
         stack.push_async_callback(store.close)
-        site = laptop_site(
-            repository=state / "delivery.git",
-            client_ca=pki.client_ca.certificate.decode(),
+        options = PlaneOptions(
+            state=state,
+            port=0,
             gateway_port=_free_port(),
-            public_port=await _front(store, clock, stack),
+            public_port=await _front(store, stack),
+            kubeconfig=state / "kubeconfig",
         )
-        faults, children = Faults(), Children(state / "pods")
-        stack.push_async_callback(children.end_all, grace_seconds=1.0)
-        await _plane(state, site, pki, faults, children, stack)
+        plane = await stack.enter_async_context(open_plane(options, clock=clock, faults=faults, engines=ENGINES))
         clusters = LightkubeClusters(state / "kubeconfig")
         stack.push_async_callback(clusters.close)
         catalog = load_catalog()
-        pack = compile_pack(catalog, site)
+        pack = compile_pack(catalog, plane.site)
         await publish_objects(clusters.control_plane("control-plane"), pack.tier_objects("dedicated"), fence=Fence(0))
         probe = HttpProbe(
             client_cert=state / "pki" / "client.crt",
@@ -185,74 +180,41 @@ async def installation(state: Path) -> AsyncIterator[Installation]:
             server_ca=state / "pki" / "server-ca.crt",
         )
         stack.push_async_callback(probe.close)
-        delivery = GitDelivery(site.delivery.url, state / "work")
         world = World(
             clusters=clusters,
-            delivery=delivery,
+            delivery=GitDelivery(plane.site.delivery.url, state / "work"),
             probe=probe,
             store=store,
             pack=pack,
-            site=site,
+            site=plane.site,
             clock=clock,
             ids=RandomIds(),
         )
-        tenants = TenantWorld(bootstrap=clusters, clusters=clusters, store=store, pack=pack, site=site, clock=clock)
-        verbs: Verbs = {
-            Verb.ENDPOINT_CREATE: VerbDefinition(steps=create.STEPS, world=world, on_failed=create.on_failed),
-            Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=world, on_failed=delete.on_failed),
-            Verb.TENANT_CREATE: VerbDefinition(
-                steps=create_tenant.STEPS, world=tenants, on_failed=create_tenant.on_failed
-            ),
-        }
-        worker = Worker(store.operations, verbs, clock=clock, holder="worker", random=Random(0))
+        worker = Worker(store.operations, _verbs(world, pack), clock=clock, holder="worker", random=Random(0))
         reconciler = Reconciler(clusters=clusters, store=store, clock=clock)
         tasks = [asyncio.create_task(worker.run()), asyncio.create_task(reconciler.run())]
         stack.push_async_callback(_cancel, tasks)
-        yield Installation(
-            store=store,
-            clock=clock,
-            clusters=clusters,
-            delivery=delivery,
-            catalog=catalog,
-            site=site,
-            faults=faults,
-            children=children,
-            worker=worker,
-        )
+        yield Installation(state=state, world=world, catalog=catalog, faults=faults, worker=worker)
 
 
-async def _plane(state: Path, site: Site, pki: Pki, faults: Faults, children: Children, stack: AsyncExitStack) -> None:
-    """The control plane with every controller, and its kubeconfig."""
-    clock = SystemClock()
-    await ensure_repository(state / "delivery.git")
-    server = await serve_api(state=state, host=HOST, port=0, clock=clock)
-    stack.push_async_callback(server.close)
-    session = await stack.enter_async_context(open_session())
-    api = Api(session, server.url)
-    await seed_cluster(api, site)
-    write_kubeconfig(state / "kubeconfig", server.url, ())
-    listeners = Listeners()
-    stack.push_async_callback(listeners.close)
-    kubelet = Kubelet(
-        clock=clock, children=children, engines=ENGINES, models=state / "models", faults=faults, session=session
+def _verbs(world: World, pack: Pack) -> Verbs:
+    tenants = TenantWorld(
+        bootstrap=world.clusters,
+        clusters=world.clusters,
+        store=world.store,
+        pack=pack,
+        site=world.site,
+        clock=world.clock,
     )
-    both = (*core_controllers(clock=clock), *gateway_controllers(clock=clock, listeners=listeners, faults=faults))
-    platform = platform_controllers(site, faults=faults, clock=clock)
-    tenants = (
-        *both,
-        *workload_controllers(kubelet),
-        keda_controller(clock=clock),
-        Certificates(pki.server_ca, clock).controller(),
-    )
-    cluster = Cluster(api, api)
-    tasks = [
-        asyncio.create_task(run_cluster((*both, *platform, kubelet.control_plane_controller()), cluster)),
-        asyncio.create_task(run_tenants(tenants, cluster)),
-    ]
-    stack.push_async_callback(_cancel, tasks)
+    create_tenants = VerbDefinition(steps=create_tenant.STEPS, world=tenants, on_failed=create_tenant.on_failed)
+    return {
+        Verb.ENDPOINT_CREATE: VerbDefinition(steps=create.STEPS, world=world, on_failed=create.on_failed),
+        Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=world, on_failed=delete.on_failed),
+        Verb.TENANT_CREATE: create_tenants,
+    }
 
 
-async def _front(store: Store, clock: Clock, stack: AsyncExitStack) -> int:
+async def _front(store: Store, stack: AsyncExitStack) -> int:
     """What customers reach, in the place of the gateway: it knows the current snapshot's keys and routes."""
 
     async def answer(request: web.Request) -> web.Response:
