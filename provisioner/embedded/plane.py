@@ -121,37 +121,44 @@ async def open_plane(
         api = Api(await stack.enter_async_context(open_session()), server.url)
         await seed_cluster(api, site)
         write_kubeconfig(options.kubeconfig, server.url, ())
-        children = Children(state / "pods")
-        stack.push_async_callback(children.end_all, grace_seconds=_GRACE_SECONDS)
-        kubelet = Kubelet(
-            clock=clock,
-            children=children,
-            engines=engines or laptop_engines(lifeline=children.lifeline, models=state / "models"),
-            models=state / "models",
-            faults=faults,
-            session=await stack.enter_async_context(open_session()),
-        )
-        listeners = Listeners()
-        stack.push_async_callback(listeners.close)
-        control_plane = (
-            *platform_controllers(site, faults=faults, clock=clock),
-            *core_controllers(clock=clock),
-            *gateway_controllers(clock=clock, listeners=listeners, faults=faults),
-            kubelet.control_plane_controller(),
-            _kubeconfig_controller(options.kubeconfig, server.url),
-        )
-        tenants = (
-            Certificates(pki.server_ca, clock).controller(),
-            *core_controllers(clock=clock),
-            *gateway_controllers(clock=clock, listeners=listeners, faults=faults),
-            *workload_controllers(kubelet),
-            keda_controller(clock=clock),
-        )
+        plane = Plane(server.url, api, site, pki)
+        control_plane, tenants = await _open_controllers(stack, plane, state, clock, faults, engines)
+        kubeconfig = _kubeconfig_controller(options.kubeconfig, server.url)
         running = await stack.enter_async_context(asyncio.TaskGroup())
-        task = running.create_task(run_controllers(Cluster(api, api), control_plane, tenants))
+        task = running.create_task(run_controllers(Cluster(api, api), (*control_plane, kubeconfig), tenants))
         stack.callback(task.cancel)
         write_site(site, site_file)
-        yield Plane(server.url, api, site, pki)
+        yield plane
+
+
+async def _open_controllers(
+    stack: AsyncExitStack, plane: Plane, state: Path, clock: Clock, faults: Faults, engines: Engines | None
+) -> tuple[Sequence[Controller], Sequence[Controller]]:
+    """The controllers of the control plane cluster and those of every tenant cluster. What they hold (model servers,
+    listeners) ends with the stack."""
+    children = Children(state / "pods")
+    stack.push_async_callback(children.end_all, grace_seconds=_GRACE_SECONDS)
+    kubelet = Kubelet(
+        clock=clock,
+        children=children,
+        engines=engines or laptop_engines(lifeline=children.lifeline, models=state / "models"),
+        models=state / "models",
+        faults=faults,
+        session=await stack.enter_async_context(open_session()),
+    )
+    listeners = Listeners()
+    stack.push_async_callback(listeners.close)
+    everywhere = (
+        *core_controllers(clock=clock),
+        *gateway_controllers(clock=clock, listeners=listeners, faults=faults),
+    )
+    control_plane = platform_controllers(plane.site, faults=faults, clock=clock)
+    tenants = (
+        Certificates(plane.pki.server_ca, clock).controller(),
+        *workload_controllers(kubelet),
+        keda_controller(clock=clock),
+    )
+    return (*control_plane, *everywhere, kubelet.control_plane_controller()), (*tenants, *everywhere)
 
 
 def platform_controllers(

@@ -162,22 +162,17 @@ class Applications:
         try:
             if look.wanted.creates_namespace and comparison.resources:
                 await look.target.ensure_namespace(look.wanted.namespace)
-            waiting = await look.target.apply(comparison, everything=True)
-            surplus = [resource for resource in comparison.resources if resource.wanted is None]
+            after, waiting = await look.target.apply(comparison)
             if waiting is None and automated.get("prune"):
-                await look.target.prune(surplus)
+                await look.target.prune(resource for resource in after.resources if resource.wanted is None)
         except RejectedError as error:
             self._end(look, "Failed", error.message)
             return
+        self._fill(look, after, synced=waiting is None and after.is_synced)
         if waiting is not None:
             look.status["operationState"]["message"] = waiting
-            return
-        # Looked at again, for what was applied has a new state.
-        manifests = [resource.wanted for resource in comparison.resources if resource.wanted is not None]
-        known = [resource.status() for resource in surplus]
-        after = await look.target.compare(manifests, namespace=look.wanted.namespace, known=known)
-        self._end(look, "Succeeded", "successfully synced (all tasks run)")
-        self._fill(look, after, synced=after.is_synced)
+        else:
+            self._end(look, "Succeeded", "successfully synced (all tasks run)")
 
     def _fill(self, look: _Look, comparison: Comparison, *, synced: bool) -> None:
         look.status["sync"]["status"] = "Synced" if synced else "OutOfSync"

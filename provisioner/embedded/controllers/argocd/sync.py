@@ -7,7 +7,7 @@ touches only what it tracks, so that Leases and whatever else others put there s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.embedded.controllers.api import Api, Json
@@ -72,25 +72,25 @@ class Target:
                 resources.append(Resource(kind, where, name, manifest_or_none, live, health))
         return Comparison(in_order(resources))
 
-    async def apply(self, comparison: Comparison, *, everything: bool) -> str | None:
-        """Apply what is not Synced (or `everything`), wave by wave: a later wave begins when the ones before it are
-        healthy. Returns what is waited for, or None when all was applied."""
+    async def apply(self, comparison: Comparison) -> tuple[Comparison, str | None]:
+        """Apply everything that is wanted, wave by wave: a later wave begins when the ones before it are healthy.
+        Returns how it stands then, and what is waited for, None when all was applied."""
+        unwanted = [resource for resource in comparison.resources if resource.wanted is None]
         left = [resource for resource in comparison.resources if resource.wanted is not None]
+        applied: list[Resource] = []
         waiting: str | None = None
-        wave: int | None = None
-        for resource in left:
-            if resource.wave != wave:
-                if waiting is not None:
-                    return waiting
-                wave = resource.wave
-            live = resource.live
-            if everything or not resource.is_synced:
-                assert resource.wanted is not None  # noqa: S101  # the filter above; told to the type checker
-                live = await self._api.apply(resource.kind, resource.wanted, manager=_MANAGER)
-            health = assess(live) if live else None
-            if health is not None and health.status != "Healthy":
-                waiting = f"waiting for healthy state of {resource.kind.kind} {resource.name}"
-        return None
+        while left and waiting is None:
+            wave = left[0].wave
+            while left and left[0].wave == wave:
+                resource = await self._apply_one(left.pop(0))
+                applied.append(resource)
+                if resource.health is not None and resource.health.status != "Healthy":
+                    waiting = f"waiting for healthy state of {resource.kind.kind} {resource.name}"
+        return Comparison(in_order([*applied, *left, *unwanted])), waiting if left else None
+
+    async def _apply_one(self, resource: Resource) -> Resource:
+        live = await self._api.apply(resource.kind, dict(resource.wanted or {}), manager=_MANAGER)
+        return replace(resource, live=live, health=assess(live))
 
     async def prune(self, resources: Iterable[Resource]) -> None:
         """Ask for deletion of what is not wanted any more."""
