@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -194,7 +195,7 @@ async def test_lease_of_a_replica_is_renewed_only_while_it_is_ready(tenant: Tena
     loaded = tmp_path / "loaded"
     lease = {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": {"name": "one-0", "namespace": INFERENCE}}
     await tenant.create({**lease, "spec": {}}, stateful_set("one", pod_template("--loaded", str(loaded))))
-    await eventually(lambda: tenant.pod("one-0"), lambda pod: "running" in state_of(pod))
+    await eventually(lambda: probes(tenant), lambda count: count >= 3)
     assert "renewTime" not in (await tenant.lease("one-0"))["spec"]
     loaded.touch()
     found = await eventually(lambda: tenant.lease("one-0"), lambda found: "renewTime" in found["spec"])
@@ -202,6 +203,14 @@ async def test_lease_of_a_replica_is_renewed_only_while_it_is_ready(tenant: Tena
     assert found["spec"]["leaseDurationSeconds"] == 15
     age = datetime.now(UTC) - datetime.fromisoformat(found["spec"]["renewTime"])  # noqa: TID251
     assert age.total_seconds() < 10
+
+    loaded.unlink()
+    await eventually(lambda: tenant.pod("one-0"), lambda pod: not is_ready(pod))
+    long_ago = {"spec": {"renewTime": "2020-01-01T00:00:00.000000Z"}}
+    await tenant.api.patch(LEASE, "one-0", long_ago, namespace=INFERENCE)
+    before = await probes(tenant)
+    await eventually(lambda: probes(tenant), lambda count: count >= before + 3)
+    assert (await tenant.lease("one-0"))["spec"]["renewTime"] == long_ago["spec"]["renewTime"]
 
 
 async def test_deployment_rolls_to_a_new_revision_and_says_so(tenant: Tenant) -> None:
@@ -268,42 +277,60 @@ async def test_injected_faults_of_the_workload_stage(tenant: Tenant) -> None:
 async def test_plane_that_was_killed_finds_its_engine_again(tmp_path: Path) -> None:
     """One engine process before, one after, and the same one: nothing is doubled, nothing is lost."""
     state = tmp_path / "state"
-    plane, url = await start_plane(state)
-    async with reach_tenant(url) as tenant:
+    async with running_plane(state) as (plane, url), reach_tenant(url) as tenant:
         await tenant.create(stateful_set("one", pod_template()))
         before = await eventually(lambda: tenant.pod("one-0"), is_ready)
-    plane.kill()
-    await plane.wait()
+        plane.kill()
     [name] = sorted(str(lock.parent.relative_to(state / "pods")) for lock in (state / "pods").rglob("lock"))
     pid = int((state / "pods" / name / "pid").read_text())
     assert is_running(pid)
 
-    plane, url = await start_plane(state)
-    async with reach_tenant(url) as tenant:
+    async with running_plane(state) as (_, url), reach_tenant(url) as tenant:
         await tenant.create(stateful_set("two", pod_template()))
         await eventually(lambda: tenant.pod("two-0"), is_ready)
         after = await eventually(lambda: tenant.pod("one-0"), is_ready)
-    assert address_of(after) == address_of(before)
-    assert status_of(after)["restartCount"] == 0
-    assert is_running(pid)
-    assert len(list((state / "pods").rglob("pid"))) == 2
-    plane.terminate()
-    await plane.wait()
+        assert address_of(after) == address_of(before)
+        assert status_of(after)["restartCount"] == 0
+        assert is_running(pid)
+        assert len(list((state / "pods").rglob("pid"))) == 2
     assert not is_running(pid)
     Children(state / "pods").close()
+
+
+async def test_engine_of_a_tenant_cluster_that_went_while_no_plane_ran_is_ended(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    async with running_plane(state) as (plane, url), reach_tenant(url) as tenant:
+        await tenant.create(stateful_set("one", pod_template()))
+        await eventually(lambda: tenant.pod("one-0"), is_ready)
+        plane.kill()
+    stray = state / "pods" / PROJECT / "ep-gone" / "some-uid"
+    stray.parent.mkdir()
+    next((state / "pods" / PROJECT / NAME).iterdir()).rename(stray)
+    pid = int((stray / "pid").read_text())
+    async with open_tenant(state) as found:
+        await eventually(lambda: names_of(found.children), lambda names: stray.name not in "".join(names))
+        assert not is_running(pid)
+        await eventually(lambda: found.pod("one-0"), is_ready)
 
 
 REVISION = "deployment.kubernetes.io/revision"
 
 
-async def start_plane(state: Path) -> tuple[asyncio.subprocess.Process, str]:
+@asynccontextmanager
+async def running_plane(state: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """A plane in a process of its own, and its URL; ended politely unless the test killed it."""
     module = "tests.contract.embedded_cluster"
     plane = await asyncio.create_subprocess_exec(
         sys.executable, "-m", module, str(state), stdout=asyncio.subprocess.PIPE, start_new_session=True
     )
     assert plane.stdout is not None
-    url = (await asyncio.wait_for(plane.stdout.readline(), 20)).decode().strip()
-    return plane, url
+    try:
+        url = (await asyncio.wait_for(plane.stdout.readline(), 20)).decode().strip()
+        yield plane, url
+    finally:
+        with suppress(ProcessLookupError):
+            plane.terminate()
+        await plane.wait()
 
 
 def pid_of(children: Children, name: str) -> int:
@@ -314,6 +341,12 @@ def pid_of(children: Children, name: str) -> int:
 
 async def text_of(path: Path) -> str:
     return path.read_text() if path.exists() else ""
+
+
+async def probes(tenant: Tenant) -> int:
+    """How often the only engine was asked for its health."""
+    names = tenant.children.names()
+    return (await text_of(tenant.children.child(names[0]).log)).count("GET /health") if names else 0
 
 
 async def names_of(children: Children) -> list[str]:
