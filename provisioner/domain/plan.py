@@ -41,19 +41,24 @@ class CapacityPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimePlan:
-    """What runs: runtime, image by digest, the model and its serving parameters, replica bounds.
+    """What runs: runtime, image by digest, the model and its serving parameters, what one pod takes, replica bounds.
 
-    `served_model` is the name the engine answers to; `revision` is a short digest of all that changes the pods.
+    `source` is what the engine is told to load, at revision or digest `pin`; `served_model` is the name it answers to;
+    `cpu` and `memory` are Kubernetes quantities; `revision` is a short digest of all that changes the pods.
     """
 
     runtime: str
     image: str
     model: str
     model_digest: str
+    source: str
+    pin: str
     served_model: str
     kind: str
     serving: Mapping[str, Json]
     weights_bytes: int
+    cpu: str
+    memory: str
     min_replicas: int
     max_replicas: int
     revision: str

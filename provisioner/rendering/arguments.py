@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from provisioner.catalog.model import Model
 from provisioner.catalog.runtime import Runtime
 from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.domain.finding import unknown_name_hint
@@ -14,15 +13,15 @@ from provisioner.domain.plan import RuntimePlan
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
-def server_arguments(plan: RuntimePlan, *, runtime: Runtime, model: Model) -> tuple[str, ...]:
+def server_arguments(plan: RuntimePlan, runtime: Runtime) -> tuple[str, ...]:
     """The fixed arguments with their placeholders filled, then `<flag> <value>` for each serving parameter, in the
     order in which the runtime lists them. True is the bare flag, false is nothing.
 
     Raises RejectedError for a placeholder that nobody knows, InvariantError for a parameter that admission let through.
     """
     values = {
-        "source": model.master.source,
-        "pin": model.card.pin.partition(":")[2],
+        "source": plan.source,
+        "pin": plan.pin,
         "servedModel": plan.served_model,
         "port": str(runtime.port),
     }

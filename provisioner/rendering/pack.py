@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from provisioner.catalog.catalog import Catalog
-from provisioner.catalog.model import Model
 from provisioner.catalog.pack import pack_root
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.site import NodeTypeOffer, Site
@@ -101,15 +100,15 @@ class Pack:
 
     def runtime_tree(self, plan: EndpointPlan) -> dict[str, bytes]:
         """The files of an endpoint in the delivery repository: path from its root -> canonical YAML."""
-        runtime, model = self._runtime(plan.runtime.runtime), self._model(plan.runtime.model)
-        arguments = server_arguments(plan.runtime, runtime=runtime, model=model)
+        runtime = self._runtime(plan.runtime.runtime)
+        arguments = server_arguments(plan.runtime, runtime)
         shape = RuntimeShape(
             tier=plan.tier,
             runtime=runtime.name,
             gpu_resource=plan.capacity.gpu_resource if plan.capacity.gpus_per_replica else None,
             arguments=len(arguments),
         )
-        values = runtime_values(plan, model=model, arguments=arguments)
+        values = runtime_values(plan, arguments=arguments)
         files = self._runtime_manifests(shape).files(values)
         per_replica = self._replica_manifests(shape)
         for ordinal in range(plan.runtime.max_replicas):
@@ -180,9 +179,6 @@ class Pack:
 
     def _runtime(self, name: str) -> Runtime:
         return _named("runtime", name, self._catalog.runtimes)
-
-    def _model(self, name: str) -> Model:
-        return _named("model", name, self._catalog.models)
 
 
 _COMMON = frozenset({"site", "tier"})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from provisioner.catalog.model import Model
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.compiler import SlotValue
@@ -57,7 +56,7 @@ def owner_values(plan: EndpointPlan) -> dict[str, SlotValue]:
     return {"endpoint": plan.endpoint, "tenant": plan.tenant}
 
 
-def runtime_values(plan: EndpointPlan, *, model: Model, arguments: Sequence[str]) -> dict[str, SlotValue]:
+def runtime_values(plan: EndpointPlan, *, arguments: Sequence[str]) -> dict[str, SlotValue]:
     """Values of RUNTIME_SLOTS, and the list `arguments`."""
     return {
         **owner_values(plan),
@@ -66,8 +65,8 @@ def runtime_values(plan: EndpointPlan, *, model: Model, arguments: Sequence[str]
         "image": plan.runtime.image,
         "model": plan.runtime.model,
         "tenant_domain": plan.address.tenant_domain,
-        "cpu": model.master.hardware.cpu,
-        "memory": model.master.hardware.memory,
+        "cpu": plan.runtime.cpu,
+        "memory": plan.runtime.memory,
         "storage": f"{storage_gib(plan.runtime.weights_bytes)}Gi",
         "gpus": plan.capacity.gpus_per_replica,
         "startup_failures": startup_failures(plan.runtime.weights_bytes),

@@ -36,10 +36,14 @@ class RuntimeView(Message):
     image: str
     model: str
     model_digest: str
+    source: str
+    pin: str
     served_model: str
     kind: str
     serving: Mapping[str, Any]
     weights_bytes: int
+    cpu: str
+    memory: str
     min_replicas: int
     max_replicas: int
     revision: str

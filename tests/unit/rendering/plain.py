@@ -53,7 +53,6 @@ class RuntimeTemplates:
 
     def __init__(self, catalog: Catalog, site: Site, plan: EndpointPlan) -> None:
         self.runtime = catalog.runtimes[plan.runtime.runtime]
-        self.model = catalog.models[plan.runtime.model]
         self.constants = {
             **self.runtime.options,
             "gpu_resource": plan.capacity.gpu_resource,
@@ -72,8 +71,8 @@ class RuntimeTemplates:
 
     def plain_objects(self, environment: Environment, plan: EndpointPlan) -> list[Object]:
         """Every object of a plan, the plain way."""
-        arguments = server_arguments(plan.runtime, runtime=self.runtime, model=self.model)
-        values = runtime_values(plan, model=self.model, arguments=arguments)
+        arguments = server_arguments(plan.runtime, self.runtime)
+        values = runtime_values(plan, arguments=arguments)
         objects = [
             found
             for name in self.endpoint

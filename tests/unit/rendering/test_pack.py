@@ -136,6 +136,11 @@ def test_tenants_gateway_demands_a_certificate_of_our_own_authority() -> None:
     assert found["ConfigMap", reference["name"]]["data"]["ca.crt"] == site().gateway.client_ca
 
 
+def test_model_that_left_the_catalog_is_still_rendered_from_the_plan() -> None:
+    without = compile_pack(dataclasses.replace(catalog(), models={}), site())
+    assert without.runtime_tree(plan()) == pack().runtime_tree(plan())
+
+
 def test_runtime_adds_only_what_differs() -> None:
     plain, shared_memory = plan(), plan(model="Qwen2-VL-2B-Instruct")
     volumes = {volume["name"] for volume in pod(shared_memory)["volumes"]}
@@ -155,11 +160,9 @@ def test_start_is_given_more_time_for_more_weights() -> None:
 
 def test_flag_of_a_boolean_stands_alone_or_not_at_all() -> None:
     planned, runtime = plan(model="Qwen2-VL-2B-Instruct").runtime, catalog().runtimes["vllm"]
-    model = catalog().models[planned.model]
 
     def given(**serving: object) -> tuple[str, ...]:
-        changed = dataclasses.replace(planned, serving=serving)
-        return server_arguments(changed, runtime=runtime, model=model)
+        return server_arguments(dataclasses.replace(planned, serving=serving), runtime)
 
     assert given(trustRemoteCode=True, dtype="auto")[-3:] == ("--dtype", "auto", "--trust-remote-code")
     assert "--trust-remote-code" not in given(trustRemoteCode=False)
@@ -171,7 +174,7 @@ def test_placeholder_that_nobody_knows_is_refused_with_the_nearest_name() -> Non
     planned, runtime = plan().runtime, catalog().runtimes["llama-cpp"]
     wrong = runtime.model_copy(update={"arguments": ("--model", "{sorce}")})
     with pytest.raises(RejectedError) as caught:
-        server_arguments(planned, runtime=wrong, model=catalog().models[planned.model])
+        server_arguments(planned, wrong)
     assert "did you mean `source`?" in str(caught.value.hint)
 
 
