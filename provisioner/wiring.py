@@ -219,6 +219,7 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
                 gateway_key_digest=key_digest(read_secret(settings.gateway_key_file)),
                 wake_worker=worker.wake,
                 wake_reconciler=reconciler.wake,
+                is_stopping=stop.is_set,
             )
         )
         await _first_of(stop, worker.run(), reconciler.run(), _serve_api(app, settings.serve, stop))
@@ -320,8 +321,8 @@ async def _waited(stop: asyncio.Event) -> None:
 
 
 def _log_to_standard_error() -> None:
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("provisioner").setLevel(logging.INFO)
 
 
 async def _until_signal(run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:

@@ -31,7 +31,7 @@ def create_app(services: Services) -> FastAPI:
     """The ASGI application."""
     app = FastAPI(title="Tenantry", version="1", description="Managed-inference endpoints", redoc_url=None)
     app.state.services = services
-    app.state.snapshots = SnapshotFeed(services.store.snapshots)
+    app.state.snapshots = SnapshotFeed(services.store.snapshots, is_stopping=services.is_stopping)
     for noun in (catalog, tenants, endpoints, operations, keys):
         app.include_router(
             noun.router,

@@ -16,12 +16,17 @@ def _nobody() -> None:
     """Nobody to wake in this process."""
 
 
+def _never() -> bool:
+    """A process that is not about to stop."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Stores, catalog, site, time, ids, and the digests of the two credentials that are accepted.
 
     `wake_worker` is called after an operation was stored, `wake_reconciler` after keys changed; both may do nothing,
-    since both sides also poll.
+    since both sides also poll. `is_stopping` ends waiting requests early, so that a process can stop at once.
     """
 
     store: Store
@@ -33,3 +38,4 @@ class Services:
     gateway_key_digest: str
     wake_worker: Callable[[], None] = _nobody
     wake_reconciler: Callable[[], None] = _nobody
+    is_stopping: Callable[[], bool] = _never

@@ -6,6 +6,7 @@ Any process may publish, so the store is asked; all waiting gateways share one q
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter
@@ -29,8 +30,9 @@ class EncodedSnapshot:
 class SnapshotFeed:
     """The newest snapshot, at most a quarter of a second old."""
 
-    def __init__(self, store: SnapshotStore) -> None:
+    def __init__(self, store: SnapshotStore, *, is_stopping: Callable[[], bool]) -> None:
         self._store = store
+        self._is_stopping = is_stopping
         self._lock = asyncio.Lock()
         self._asked_at = -1.0
         self._newest: EncodedSnapshot | None = None
@@ -51,7 +53,8 @@ class SnapshotFeed:
         deadline = loop.time() + seconds
         while True:
             newest = await self.newest()
-            if (newest is not None and newest.etag != etag) or loop.time() >= deadline:
+            is_news = newest is not None and newest.etag != etag
+            if is_news or loop.time() >= deadline or self._is_stopping():
                 return newest
             await asyncio.sleep(min(POLL_SECONDS, max(0.0, deadline - loop.time())))
 

@@ -43,7 +43,7 @@ def endpoint_view(endpoint: Endpoint, now: datetime) -> EndpointView:
             template=plan.placement.template,
             template_version=plan.placement.template_version,
             node_type=plan.capacity.node_type,
-            route=plan.address.hostname,
+            route=endpoint.id,
             operation=endpoint.operation,
             revision=plan.runtime.revision,
         ),

@@ -44,9 +44,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     if sys.stdout.isatty():
         _print_rich_table(columns, cells)
         return
-    widths = [max(len(line[index]) for line in [list(columns), *cells]) for index in range(len(columns))]
-    for line in [[column.upper() for column in columns], *cells]:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    for line in _aligned(columns, cells):
+        print(line)
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
@@ -86,6 +85,17 @@ def _located(finding: Finding, file: str | None, lines: Mapping[str, int]) -> Fi
     )
 
 
+def _aligned(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(line[index]) for line in [columns, *cells]) for index in range(len(columns))]
+    lines = [[column.upper() for column in columns], *cells]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def _as_table(items: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
+    columns = list(dict.fromkeys(name for item in items for name in item))
+    return columns, [["" if item.get(name) is None else str(item[name]) for name in columns] for item in items]
+
+
 def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     from rich import box
     from rich.console import Console
@@ -121,9 +131,7 @@ def _field_lines(fields: Mapping[str, Any], indent: str) -> list[str]:
             lines.extend(_field_lines(value, indent + "  "))
         elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
             lines.append(f"{indent}{name}:")
-            for item in value:
-                lines.append(f"{indent}  -")
-                lines.extend(_field_lines(item, indent + "    "))
+            lines.extend(indent + "  " + line for line in _aligned(*_as_table(value)))
         else:
             shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
             lines.append(f"{indent}{name.ljust(width)}  {'-' if shown in (None, '', {}) else shown}")

@@ -25,11 +25,10 @@ def plan(file: FileOption, output: OutputOption = Format.TABLE) -> None:
 
     Example: tenantry plan -f REQUEST.yaml -o json
     """
-    import dataclasses
-
     from provisioner.admission import admit_endpoint, preview_id
     from provisioner.cli.requestfile import read_request
     from provisioner.settings import read_settings
+    from provisioner.wire.plan import PlanView
     from provisioner.wiring import load_offer
 
     request = read_request(file)
@@ -39,5 +38,5 @@ def plan(file: FileOption, output: OutputOption = Format.TABLE) -> None:
     except RejectedError as error:
         print_error(error, file=request.name, lines=request.lines)
         raise typer.Exit(1) from error
-    data = dataclasses.asdict(planned)
+    data = PlanView.model_validate(planned, from_attributes=True).model_dump(mode="json", by_alias=True)
     print_json(data) if output is Format.JSON else print_fields(data)

@@ -31,6 +31,8 @@ async def stream_chat(url: str, secret: str, *, alias: str, text: str, max_token
         "max_tokens": max_tokens,
         "stream": True,
     }
+    if not secret.isascii() or not secret.isprintable():  # else the HTTP library would show it in its own error
+        raise RejectedError("reading the API key: it holds a character that no key has", reason="BadApiKey")
     headers = {"Authorization": f"Bearer {secret}"}
     timeout = httpx2.Timeout(10.0, read=300.0)  # a replica may think for minutes before its first token
     try:

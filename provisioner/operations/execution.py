@@ -141,7 +141,11 @@ class Execution(Generic[WorldT]):
         except TenantryError as error:
             logger.warning("operation left to its lease: %s", error, extra={"action": "operation_left"})
             return None
-        logger.info("operation %s: %s %s", self.operation.id, turn.state, turn.reason, extra={"action": "released"})
+        is_news = (turn.state, turn.reason) != (OperationState.WAITING, self.operation.reason)
+        level = logging.INFO if is_news else logging.DEBUG  # a wait that goes on is told once
+        logger.log(
+            level, "operation %s: %s %s", self.operation.id, turn.state, turn.reason, extra={"action": "released"}
+        )
         return turn
 
     def _attempt(self) -> Attempt[WorldT]:

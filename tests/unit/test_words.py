@@ -14,6 +14,8 @@ BANNED_CLASSES = re.compile(r"\bclass (?!FieldManager\b)\w+Manager\b")
 """A field manager is a term of Kubernetes."""
 BANNED_MODULES = {"utils", "util", "helpers", "helper", "common", "manager", "base"}
 BANNED_WORDS = re.compile(r"\b(virtual cluster|host cluster|guest cluster)s?\b", re.IGNORECASE)
+QUOTES = "embedded/controllers/platform"
+"""The stand-in of the Platform answers in the Platform's own words."""
 SOURCES = sorted((ROOT / "provisioner").rglob("*.py"))
 
 
@@ -23,4 +25,4 @@ def test_module_uses_the_glossary_words(path: Path) -> None:
     assert path.stem not in BANNED_MODULES
     assert not BANNED_NAMES.findall(text)
     assert not BANNED_CLASSES.findall(text)
-    assert not BANNED_WORDS.findall(text)
+    assert QUOTES in str(path) or not BANNED_WORDS.findall(text)

@@ -43,7 +43,8 @@ async def get_operation(
     deadline = loop.time() + wait
     while True:
         view = await _view(OperationId(operation), services)
-        if view.is_final or seen is None or view.updated_at > seen or loop.time() >= deadline:
+        is_news = view.is_final or seen is None or view.updated_at > seen
+        if is_news or loop.time() >= deadline or services.is_stopping():
             return view
         await asyncio.sleep(min(POLL_SECONDS, max(0.0, deadline - loop.time())))
 

@@ -147,7 +147,7 @@ async def test_an_endpoint_is_shown_in_four_groups(
         "template": "tenantry-dedicated",
         "templateVersion": "1.0.0",
         "nodeType": "laptop.gpu",
-        "route": "chat.acme.example.com",
+        "route": created["id"],
         "operation": shown["identifiers"]["operation"],
         "revision": shown["identifiers"]["revision"],
     }
