@@ -23,7 +23,7 @@ from provisioner.domain.ids import EndpointId
 from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.diff import differences
 from provisioner.rendering.pack import Pack, compile_pack
-from tests.unit.rendering.examples import catalog, site
+from tests.unit.rendering.examples import catalog, plan, site
 
 FOLDER = Path(__file__).parent
 REFERENCE = "reference"
@@ -74,12 +74,12 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 def tree_of(tier: str, case: str) -> Tree:
     """File name -> canonical YAML of everything that a request causes to be published, applied or delivered."""
-    _, plan = admit_endpoint(request_of(tier, case), catalog=stubbed(), site=site(), endpoint_id=ENDPOINT)
-    plan = dataclasses.replace(plan, runtime=dataclasses.replace(plan.runtime, revision=REVISION))
-    objects = [*pack().tier_objects(tier), pack().project(plan.tenant, tier), pack().customer_route(plan)]
+    _, planned = admit_endpoint(request_of(tier, case), catalog=stubbed(), site=site(), endpoint_id=ENDPOINT)
+    planned = dataclasses.replace(planned, runtime=dataclasses.replace(planned.runtime, revision=REVISION))
+    objects = [*pack().tier_objects(tier), pack().project(planned.tenant, tier), pack().customer_route(planned)]
     if stubbed().tiers[tier].instance is not None:
-        objects.append(pack().instance(plan))
-    files = {path.rpartition("/")[2]: text.decode() for path, text in pack().runtime_tree(plan).items()}
+        objects.append(pack().instance(planned))
+    files = {path.rpartition("/")[2]: text.decode() for path, text in pack().runtime_tree(planned).items()}
     return files | {name_of(found): canonical_yaml(found) for found in objects}
 
 
@@ -154,3 +154,32 @@ def test_what_is_rendered_is_as_reviewed(
 @pytest.mark.parametrize("tier", sorted(catalog().tiers))
 def test_reference_request_is_the_example_of_the_tier(tier: str) -> None:
     assert request_of(tier, REFERENCE) == catalog().tiers[tier].example
+
+
+def test_versions_are_as_reviewed(update_golden: bool) -> None:
+    """The one golden file that a new digest or chart version changes."""
+    real = compile_pack(catalog(), site())
+    lines = set()
+    for tier in sorted(catalog().tiers):
+        for found in real.tier_objects(tier):
+            if found["kind"] == "ArgoCDApplicationTemplate":
+                sources = found["spec"]["template"]["spec"].get("sources", [])
+                lines |= {f"chart {source['chart']} {source['targetRevision']}" for source in sources}
+            elif found["kind"] == "VirtualClusterTemplate":
+                chart = found["spec"]["versions"][0]["template"]["helmRelease"]["chart"]
+                lines.add(f"chart {chart['name']} {chart['version']}")
+    for model in catalog().models.values():
+        planned = plan(model=model.id)
+        workload = value_of(
+            real.runtime_tree(planned)[
+                f"{planned.delivery_path}/inference.statefulset.{planned.workload}.yaml"
+            ].decode()
+        )
+        [container] = workload["spec"]["template"]["spec"]["containers"]
+        lines.add(f"image {container['image']}")
+    text = "".join(f"{line}\n" for line in sorted(lines))
+    path = FOLDER / "versions" / "rendered.txt"
+    if update_golden:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert path.read_text() == text
