@@ -106,5 +106,11 @@ class Faults:
                 raise ValueError(f"larger than {_LARGEST_FILE_BYTES} bytes")
             self._read = _FILE.validate_python(yaml.safe_load(self._path.read_text()) or {})
         except (OSError, ValueError, yaml.YAMLError) as error:  # ValidationError is a ValueError
-            detail = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-            _LOG.warning("reading faults, the former ones stay: %s: %s", self._path, detail)
+            _LOG.warning("reading faults, the former ones stay: %s: %s", self._path, _describe(error))
+
+
+def _describe(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
