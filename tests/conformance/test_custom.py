@@ -177,3 +177,16 @@ def test_definition_gains_a_version(api: Api, group: str) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("the new version is not served")
+
+
+def test_definition_that_cannot_be_served_is_refused(api: Api, unique: str) -> None:
+    misnamed = widget_crd(f"{unique}.example.com")
+    misnamed["metadata"]["name"] = "other.example.com"
+    without_storage = widget_crd(f"{unique}.example.com")
+    without_storage["spec"]["versions"][0]["storage"] = False
+    with_reference = widget_crd(f"{unique}.example.com", broken={"$ref": "#/definitions/none"})
+    with_odd_list = widget_crd(f"{unique}.example.com", broken={"type": "array", "x-kubernetes-list-type": "heap"})
+    for definition in (misnamed, without_storage, with_reference, with_odd_list):
+        answer = api.http.post(_CRDS, json=definition)
+        assert answer.status_code == 422, answer.text
+    assert api.http.get("/apis").status_code == 200

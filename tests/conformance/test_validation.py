@@ -129,3 +129,25 @@ def test_options_outside_their_values_are_invalid(api: Api, parameters: dict[str
 def test_method_that_a_resource_does_not_have(api: Api) -> None:
     assert api.http.put(api.path("configmaps"), json=config_map("a")).status_code == 405
     assert api.http.post(api.path("configmaps", "a"), json=config_map("a")).status_code == 405
+
+
+@pytest.mark.parametrize("label", [{"a b": "x"}, {"a": "x y"}, {"a": "x" * 64}, {"/a": "x"}, {"-a": "x"}])
+def test_labels_must_be_well_formed(api: Api, label: dict[str, str]) -> None:
+    document = config_map("a")
+    document["metadata"]["labels"] = label
+    answer = api.http.post(api.path("configmaps"), json=document)
+    assert answer.status_code == 422
+    assert answer.json()["details"]["causes"][0]["field"] == "metadata.labels"
+
+
+def test_selector_must_match_the_labels_of_the_template(api: Api) -> None:
+    document = deployment("web", selector={"matchLabels": {"app": "other"}})
+    answer = api.http.post(api.path("deployments", group="apps/v1"), json=document)
+    assert answer.status_code == 422
+    assert "`selector` does not match template `labels`" in answer.json()["message"]
+
+
+def test_pod_needs_a_container(api: Api) -> None:
+    answer = api.http.post(api.path("pods"), json={"metadata": {"name": "a"}, "spec": {"containers": []}})
+    assert answer.status_code == 422
+    assert answer.json()["details"]["causes"][0]["field"] == "spec.containers"

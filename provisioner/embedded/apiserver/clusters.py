@@ -60,10 +60,9 @@ class Cluster:
     def registry(self) -> Registry:
         """The kinds that this cluster serves now."""
         if self._registry is None:
-            builtins = load_builtins()
             page = self.storage.scan(self._identity, CRDS)
             crds = (orjson.loads(body) for _, body in page.entries)
-            self._registry = Registry(builtins, (kind for crd in crds for kind in kinds_of_crd(crd, builtins.shapes)))
+            self._registry = Registry(load_builtins(), (kind for crd in crds for kind in kinds_of_crd(crd)))
         return self._registry
 
     def read(self, key: Key) -> Json | None:

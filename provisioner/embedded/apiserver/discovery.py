@@ -14,8 +14,11 @@ _VERBS: Final = ["create", "delete", "deletecollection", "get", "list", "patch",
 _SUBRESOURCE_VERBS: Final = ["get", "patch", "update"]
 # Subresources with an object of another kind: (plural, subresource) -> group, version, kind, verbs.
 _SPECIAL: Final = {
-    "pods": (("log", "", "v1", "Pod", ["get"]), ("eviction", "policy", "v1", "Eviction", ["create"])),
-    "serviceaccounts": (("token", "authentication.k8s.io", "v1", "TokenRequest", ["create"]),),
+    "pods": (
+        ("binding", "", "v1", "Binding", ["create"]),
+        ("eviction", "policy", "v1", "Eviction", ["create"]),
+        ("log", "", "v1", "Pod", ["get"]),
+    ),
     "namespaces": (("finalize", "", "v1", "Namespace", ["update"]),),
 }
 

@@ -60,6 +60,15 @@ _SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     "end with an alphanumeric character"
 )
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character"
+)
+_KEY_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character, with an optional DNS subdomain prefix and '/'"
+)
 _LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character"
@@ -74,3 +83,16 @@ def name_fault(group: str, plural: str, name: str) -> str | None:
     if not group and plural in ("namespaces", "services"):
         return None if len(name) <= 63 and _DNS_LABEL.fullmatch(name) else _LABEL_RULE
     return None if len(name) <= 253 and _DNS_SUBDOMAIN.fullmatch(name) else _SUBDOMAIN_RULE
+
+
+def label_key_fault(key: str) -> str | None:
+    """What is wrong with a label's key, or None: a name of 63 characters with an optional DNS prefix."""
+    prefix, slash, name = key.rpartition("/")
+    named = 0 < len(name) <= 63 and _LABEL_VALUE.fullmatch(name)
+    prefixed = not slash or (0 < len(prefix) <= 253 and _DNS_SUBDOMAIN.fullmatch(prefix))
+    return None if named and prefixed else _KEY_RULE
+
+
+def label_value_fault(value: str) -> str | None:
+    """What is wrong with a label's value, or None: at most 63 characters."""
+    return None if len(value) <= 63 and _LABEL_VALUE.fullmatch(value) else _VALUE_RULE

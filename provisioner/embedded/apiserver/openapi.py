@@ -81,7 +81,7 @@ def _version_3(kinds: list[Kind]) -> Json:
 
 
 def _schemas(kinds: Iterable[Kind], prefix: str) -> Json:
-    definitions = load_builtins().definitions
+    definitions = load_builtins().shapes.definitions
     found: dict[str, Any] = {}
     names = [_METADATA]
     for kind in kinds:

@@ -1,7 +1,7 @@
-"""Rules on the content of built-in kinds that no schema states: immutable fields, selectors, pods without containers.
+"""Rules on content that no schema states: labels, immutable fields, selectors, pods without containers.
 
-Only those that a client meets in daily work; a real server has many more. Called by `collection` after the schema check
-of a built-in kind. Pure; what is broken is told all at once.
+Only those that a client meets in daily work; a real server has many more. Called by `collection` after the schema
+check. Pure; what is broken is told all at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from provisioner.embedded.apiserver import status
-from provisioner.embedded.apiserver.kinds import Kind
+from provisioner.embedded.apiserver.kinds import Kind, check_crd
+from provisioner.embedded.apiserver.names import label_key_fault, label_value_fault
 from provisioner.embedded.apiserver.shape import Json
 from provisioner.embedded.apiserver.status import Cause
 
@@ -33,13 +34,20 @@ _POD_SPECS: Final = {"Pod": "spec", "Job": _POD_TEMPLATE, "CronJob": "spec.jobTe
 
 def check(old: Json | None, new: Json, kind: Kind) -> None:
     """Raises 422. `old` is None when the object is created."""
-    if kind.custom:
-        return
-    causes = [*_content_faults(new, kind)]
-    if old is not None:
-        causes += _change_faults(old, new, kind)
+    causes = [*_label_faults(new)]
+    if not kind.custom:
+        causes += _content_faults(new, kind)
+        causes += _change_faults(old, new, kind) if old is not None else ()
     if causes:
         raise status.invalid(kind.target, new["metadata"]["name"], causes)
+    if kind.kind == "CustomResourceDefinition":
+        check_crd(new)
+
+
+def _label_faults(document: Json) -> Iterator[Cause]:
+    for name, value in (document["metadata"].get("labels") or {}).items():
+        for fault in filter(None, (label_key_fault(name), label_value_fault(value))):
+            yield Cause("FieldValueInvalid", f"Invalid value: {json.dumps(name)}: {fault}", "metadata.labels")
 
 
 def _content_faults(document: Json, kind: Kind) -> Iterator[Cause]:

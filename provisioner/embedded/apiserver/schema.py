@@ -71,14 +71,19 @@ class Checker:
         self._custom = custom
         self._validator: jsonschema_rs.Validator | None = None
 
-    def check(self, document: Json, name: str) -> None:
-        """Raises 422 with every cause; in a built-in kind a value of the wrong type is a 400: it cannot be decoded."""
+    def compile(self) -> jsonschema_rs.Validator:
+        """The compiled schema. Raises ValueError when it is none."""
         if self._validator is None:
             self._validator = jsonschema_rs.validator_for(self._schema())
-        if self._validator.is_valid(document):
+        return self._validator
+
+    def check(self, document: Json, name: str) -> None:
+        """Raises 422 with every cause; in a built-in kind a value of the wrong type is a 400: it cannot be decoded."""
+        validator = self.compile()
+        if validator.is_valid(document):
             return
         causes = []
-        for error in self._validator.iter_errors(document):
+        for error in validator.iter_errors(document):
             path = list(error.instance_path)
             if not self._custom and (_is_type_error(error) or path[:1] == ["status"]):
                 if not _is_type_error(error):

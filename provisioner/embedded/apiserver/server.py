@@ -16,11 +16,13 @@ from typing import Final
 from aiohttp import web
 
 from provisioner.domain.clock import Clock
+from provisioner.domain.errors import RejectedError
 from provisioner.embedded.apiserver.clusters import MANAGEMENT_GROUP, Clusters, Surroundings
 from provisioner.embedded.apiserver.kinds import load_builtins
 from provisioner.embedded.apiserver.routes.dispatch import Dispatcher
 from provisioner.embedded.apiserver.storage import Storage
 
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SHUTDOWN_SECONDS: Final = 2.0
@@ -48,8 +50,14 @@ async def serve_api(
     """Starts the server with its state in the directory `state`; `port` 0 takes a free one.
 
     `refuse_apply` has the management group answer 415 to server-side apply, as an aggregated API may; `history` is the
-    number of changes of each cluster that a watch can resume from. Raises RejectedError when the state is in use.
+    number of changes of each cluster that a watch can resume from. Raises RejectedError when the state is in use or
+    `host` is not a loopback address.
     """
+    if host not in LOOPBACK:
+        raise RejectedError(
+            f"listening for the embedded control plane: it has no passwords and stays on loopback: {host}",
+            hint=f"choose one of {', '.join(sorted(LOOPBACK))}",
+        )
     load_builtins()
     storage = Storage(state / "apiserver.sqlite", history=history)
     surroundings = Surroundings(clock=clock, new_uid=_random_uid, new_suffix=_random_suffix, logs=state / "pods")
@@ -68,7 +76,8 @@ async def serve_api(
         raise
     bound = runner.addresses[0][1]
     logging.getLogger(__name__).info("serving the Kubernetes API on port %s", bound)
-    return ApiServer(f"http://{host}:{bound}", runner, clusters, storage)
+    name = f"[{host}]" if ":" in host else host
+    return ApiServer(f"http://{name}:{bound}", runner, clusters, storage)
 
 
 def _random_uid() -> str:

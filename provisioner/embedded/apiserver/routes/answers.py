@@ -22,6 +22,7 @@ JSON: Final = "application/json"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 YAML_TYPES: Final = frozenset({"application/yaml", "application/apply-patch+yaml", "application/x-yaml", "text/yaml"})
 _MAX_WARNING_LENGTH: Final = 256
+_MAX_YAML_NODES: Final = 200_000
 _MAX_WARNINGS: Final = 32
 
 
@@ -63,14 +64,44 @@ async def read_json(request: web.Request) -> Any:
         # kubectl's imperative `create <kind>` sends it; the public definitions do not say how to read it.
         raise status.unsupported_media_type("application/json, application/yaml")
     try:
-        return orjson.loads(body)
+        found = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         if request.content_type not in YAML_TYPES:
             raise status.bad_request(f"the object provided is unrecognized: {error}") from error
+        found = _read_yaml(body)
+    _check_depth(found)
+    return found
+
+
+def _read_yaml(body: bytes) -> Any:
     try:
-        return yaml.load(body, _Loader)  # noqa: S506 - a safe loader with fewer scalars
-    except yaml.YAMLError as error:
+        found = yaml.load(body, _Loader)  # noqa: S506 - a safe loader with fewer scalars
+    except (yaml.YAMLError, ValueError) as error:
         raise status.bad_request(f"error decoding YAML: {error}") from error
+    _check_size(found)
+    return found
+
+
+def _check_depth(document: Any) -> None:
+    """Refuses what could be read but not be written again inside a list or an event."""
+    try:
+        orjson.dumps([[[[document]]]])
+    except TypeError as error:
+        raise status.bad_request(f"the object provided is unrecognized: {error}") from error
+
+
+def _check_size(document: Any) -> None:
+    """Refuses YAML whose aliases unfold to more than anybody would write."""
+    waiting, seen = [document], 0
+    while waiting:
+        value = waiting.pop()
+        seen += 1
+        if seen > _MAX_YAML_NODES:
+            raise status.bad_request(f"error decoding YAML: more than {_MAX_YAML_NODES} values")
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
 
 
 async def read_object(request: web.Request) -> Json:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import unquote
 
 from aiohttp import web
 
@@ -68,7 +69,7 @@ class Dispatcher:
             return refusal(StatusError(500, "InternalError", "an internal error occurred; the server's log has it"))
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        segments = request.rel_url.raw_path.strip("/").split("/")
+        segments = [unquote(segment) for segment in request.rel_url.raw_path.strip("/").split("/")]
         view, segments = self._view(segments)
         head = segments[0]
         if head in _HEALTH:

@@ -1,4 +1,4 @@
-"""What hangs below an object: status, scale, a namespace's finalize, a pod's log and eviction.
+"""What hangs below an object: status, scale, a namespace's finalize, a pod's log, binding and eviction.
 
 Called by `dispatch` only; each writes through `Collection` like any other client would.
 """
@@ -87,6 +87,20 @@ async def evict(call: Call) -> web.Response:
     return answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, code=201)
 
 
+async def bind(call: Call) -> web.Response:
+    """A scheduler's word on which node a pod runs. Raises 409 when it has one already."""
+    node = ((await read_object(call.request)).get("target") or {}).get("name")
+
+    def bound(live: Json) -> Json:
+        if live["spec"].get("nodeName"):
+            fact = f'pod {call.name} is already assigned to node "{live["spec"]["nodeName"]}"'
+            raise status.conflict(call.kind.target, call.name, fact)
+        return _with(live, "spec.nodeName", node)
+
+    call.collection.update(call.name, bound, call.write())
+    return answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, code=201)
+
+
 def _rescale(call: Call, change: Callable[[Json], Json]) -> web.Response:
     paths = _paths(call.kind)
 
@@ -156,6 +170,7 @@ def _tail(file: Path, lines: int | None) -> str:
 
 _CORE: Final[dict[tuple[str, str], dict[str, Verb]]] = {
     ("namespaces", "finalize"): {"PUT": finalize_namespace},
+    ("pods", "binding"): {"POST": bind},
     ("pods", "log"): {"GET": read_log},
     ("pods", "eviction"): {"POST": evict},
 }

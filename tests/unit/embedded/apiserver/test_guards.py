@@ -100,3 +100,42 @@ async def test_odd_paths_are_not_found(http: httpx2.AsyncClient, path: str) -> N
     answer = await http.get(path)
     assert answer.status_code == 404
     assert answer.json()["kind"] == "Status"
+
+
+async def test_server_without_passwords_stays_on_loopback(tmp_path: Path, clock: SteppedClock) -> None:
+    with pytest.raises(RejectedError, match="stays on loopback"):
+        await serve_api(state=tmp_path, host="0.0.0.0", port=0, clock=clock)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+        + "".join(
+            f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
+            for before, name in zip("abcdef", "bcdefg", strict=True)
+        ),
+        "a: &a\n  b: *a\n",
+    ],
+    ids=["unfolding", "endless"],
+)
+async def test_yaml_that_unfolds_without_measure_is_refused(http: httpx2.AsyncClient, body: str) -> None:
+    headers = {"Content-Type": "application/yaml"}
+    answer = await http.post("/api/v1/namespaces/default/configmaps", content=body, headers=headers)
+    assert answer.status_code == 400
+
+
+async def test_body_nested_without_measure_is_refused(http: httpx2.AsyncClient) -> None:
+    for depth in (250, 900, 5_000):
+        nested = '{"a":' * depth + "1" + "}" * depth
+        body = '{"metadata":{"name":"a"},"spec":' + nested + "}"
+        path = "/apis/keda.sh/v1alpha1/namespaces/default/triggerauthentications"
+        answer = await http.post(path, content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400
+    assert (await http.get("/apis/keda.sh/v1alpha1/triggerauthentications")).json()["items"] == []
+
+
+async def test_encoded_names_are_understood(http: httpx2.AsyncClient) -> None:
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    assert (await http.post(path, json={"metadata": {"name": "system:reader"}})).status_code == 201
+    assert (await http.get(f"{path}/system%3Areader")).status_code == 200
