@@ -83,6 +83,8 @@ class Children:
         folder = self._folder / name
         folder.mkdir(parents=True, exist_ok=True)
         lock = _take(folder / "lock")
+        if (ended := self._processes.pop(name, None)) is not None:
+            ended.wait()  # it let go of its lock, so this only takes its exit status
         try:
             (folder / "pid").unlink(missing_ok=True)
             if (folder / "log").exists():

@@ -40,9 +40,9 @@ def endpoint(installation: Installation) -> dict[str, object]:
     return found
 
 
-def ask(url: str, key: str | None) -> httpx2.Response:
+def ask(url: str, key: str | None, *, model: str = "chat") -> httpx2.Response:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    body = {"model": "chat", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+    body = {"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
     return httpx2.post(f"{url}/chat/completions", json=body, headers=headers, timeout=60, trust_env=False)
 
 
@@ -101,6 +101,29 @@ def test_serving_goes_on_while_the_control_plane_is_down(installation: Installat
     assert [ask(url, secret).status_code for _ in range(3)] == [200, 200, 200]
     laptop.restart("serve")
     assert endpoint(installation)["phase"] == "Ready"
+
+
+def test_a_vllm_endpoint_answers_through_the_gateway(
+    installation: Installation, secret: str, request_file: Path
+) -> None:
+    """A model id alone is enough; what cannot run here is played behind vLLM's own arguments.
+
+    Ledger: RUN-01, RUN-09
+    """
+    request_file.write_text(
+        REQUEST.replace("gemma-3-270m", "Qwen2-VL-2B-Instruct")
+        .replace("name: chat", "name: vision")
+        .replace("serving: {contextSize: 512}\n", "")
+    )
+    installation.data("endpoint", "create", "-f", str(request_file), "--wait", "--timeout", "2m")
+    shown = json.loads(installation.data("endpoint", "show", "acme/vision", "-o", "json"))
+    assert shown["model"]["runtime"] == "vllm"
+    answer = ask(shown["url"], secret, model="vision")
+    assert answer.status_code == 200
+    assert answer.json()["model"] == "Qwen2-VL-2B-Instruct"
+    gone = installation.run("endpoint", "delete", "acme/vision", "--wait")
+    assert gone.returncode == 0, gone.stderr
+    assert ask(shown["url"], secret, model="vision").status_code == 404
 
 
 def test_a_bad_request_is_refused_with_every_finding_and_its_line(
