@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import httpx2
 
@@ -46,6 +47,8 @@ class Ports:
 class Laptop:
     """One installation. Use: `start`, then `settings` for commands, `stop` at the end."""
 
+    command: ClassVar[tuple[str, ...]] = (sys.executable, "-m", "provisioner.cli")
+
     def __init__(self, state: Path, environ: Mapping[str, str], *, ports: Ports) -> None:
         self.state = state
         _make_private(state)
@@ -78,23 +81,9 @@ class Laptop:
 
     def restart(self, name: str) -> None:
         """Start one of the processes, which does not run, and wait until it answers."""
-        ports = self.ports
-        arguments = {
-            "embedded": (
-                *("--port", str(ports.control_plane), "--gateway-port", str(ports.tenant_gateway)),
-                *("--public-port", str(ports.gateway)),
-            )
-        }.get(name, ())
-        command = [sys.executable, "-m", "provisioner.cli", name, *arguments]
+        command = [sys.executable, "-m", "provisioner.cli", name, *self._arguments(name)]
         self._children.start(name, command, environment=self.environ)
-        self._wait(
-            name,
-            {
-                "embedded": f"http://127.0.0.1:{ports.control_plane}/readyz",
-                "serve": f"{self.settings.url}/readyz",
-                "gateway": f"http://127.0.0.1:{ports.gateway}/v1/models",
-            }[name],
-        )
+        self._wait(name)
 
     async def stop(self) -> None:
         """End the processes, the gateway first."""
@@ -113,8 +102,20 @@ class Laptop:
         """Their process ids."""
         return [pid for name in self.living() if (pid := self._children.child(name).pid) is not None]
 
-    def _wait(self, name: str, url: str) -> None:
-        child = self._children.child(name)
+    def _arguments(self, name: str) -> tuple[str, ...]:
+        if name != "embedded":
+            return ()  # the others are configured by the environment
+        ports = {"port": self.ports.control_plane, "gateway-port": self.ports.tenant_gateway}
+        return tuple(f"--{option}={port}" for option, port in (ports | {"public-port": self.ports.gateway}).items())
+
+    def _url(self, name: str) -> str:
+        """What answers when the process is up."""
+        paths = {"embedded": "/readyz", "serve": "/readyz", "gateway": "/v1/models"}
+        ports = {"embedded": self.ports.control_plane, "serve": self.ports.api, "gateway": self.ports.gateway}
+        return f"http://127.0.0.1:{ports[name]}{paths[name]}"
+
+    def _wait(self, name: str) -> None:
+        child, url = self._children.child(name), self._url(name)
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if not child.is_alive():
