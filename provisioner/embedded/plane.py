@@ -156,7 +156,7 @@ async def _open_controllers(
     tenants = (
         Certificates(plane.pki.server_ca, clock).controller(),
         *workload_controllers(kubelet),
-        keda_controller(clock=clock),
+        keda_controller(),
     )
     return (*control_plane, *everywhere, kubelet.control_plane_controller()), (*tenants, *everywhere)
 

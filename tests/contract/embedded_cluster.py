@@ -108,7 +108,7 @@ async def open_tenant(state: Path, *, engines: Engines = STUB) -> AsyncIterator[
             clock=CLOCK, children=children, engines=engines, models=state / "models", faults=faults, session=session
         )
         both = (*core_controllers(clock=CLOCK), *gateway_controllers(clock=CLOCK, listeners=listeners, faults=faults))
-        tenants = (*both, *workload_controllers(kubelet), keda_controller(clock=CLOCK))
+        tenants = (*both, *workload_controllers(kubelet), keda_controller())
         running = [
             asyncio.create_task(run_cluster((*both, kubelet.control_plane_controller()), control_plane)),
             asyncio.create_task(run_tenants(tenants, control_plane)),

@@ -8,6 +8,7 @@ through a typed model that would lose fields. It never retries: the loop that ca
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -35,14 +36,14 @@ class Event:
     object: Json
 
 
-def open_session(*, token: str | None = None) -> aiohttp.ClientSession:
+def open_session(*, token: str | None = None, tls: ssl.SSLContext | None = None) -> aiohttp.ClientSession:
     """A connection pool for any number of `Api` values; the caller closes it. Watches hold a connection each, so the
-    pool is unbounded."""
+    pool is unbounded. `tls` says whom to trust and who we are, where the server speaks TLS."""
     headers = {"User-Agent": "tenantry-embedded"}  # servers name the field manager of a merge patch after it
     if token:
         headers["Authorization"] = f"Bearer {token}"
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), headers=headers, read_bufsize=_READ_BUFFER_BYTES
+        connector=aiohttp.TCPConnector(limit=0, ssl=tls or True), headers=headers, read_bufsize=_READ_BUFFER_BYTES
     )
 
 
@@ -114,8 +115,12 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, json.JSONDecodeError) as error:
             raise RetryableError(f"watching {kind.plural}: {error}") from error
 
-    async def create(self, kind: Kind, manifest: Json) -> Json:
-        """Create the object; ConflictError with reason `AlreadyExists` when it is there."""
+    async def create(self, kind: Kind, manifest: Json, *, subresource: str | None = None) -> Json:
+        """Create the object, ConflictError with reason `AlreadyExists` when it is there; or post to a `subresource`
+        (`binding`) of the object that the manifest names."""
+        if subresource:
+            path = _path(kind, _namespace(manifest), manifest["metadata"]["name"])
+            return await self._send("POST", f"{path}/{subresource}", body=manifest)
         return await self._send("POST", _path(kind, _namespace(manifest)), body=manifest)
 
     async def apply(self, kind: Kind, manifest: Json, *, manager: str) -> Json:

@@ -6,12 +6,8 @@ Nothing on a laptop measures load, and a real scaler that sees none goes to the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from provisioner.domain.clock import Clock
 from provisioner.domain.errors import NotFoundError
 from provisioner.embedded.controllers.api import Api, Json
-from provisioner.embedded.controllers.conditions import Condition, write_conditions
 from provisioner.embedded.controllers.core.kinds import DEPLOYMENT, SCALED_OBJECT, STATEFUL_SET
 from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch
 from provisioner.platform.interface import Kind
@@ -23,44 +19,45 @@ _LOOK_SECONDS = 2.0
 _ABSENT_SECONDS = 0.3
 
 
-def keda_controller(*, clock: Clock) -> Controller:
+def keda_controller() -> Controller:
     """The controller of ScaledObjects, for every tenant cluster."""
-    return Controller("scaled objects", (Watch(SCALED_OBJECT),), _ScaledObjects(clock).reconcile)
+    return Controller("scaled objects", (Watch(SCALED_OBJECT),), _reconcile)
 
 
-@dataclass(frozen=True, slots=True)
-class _ScaledObjects:
-    clock: Clock
+async def _reconcile(cluster: Cluster, key: Key) -> float | None:
+    found = await cluster.api.get(SCALED_OBJECT, key.name, namespace=key.namespace)
+    if found is None or "deletionTimestamp" in found["metadata"]:
+        return None
+    reference = found["spec"]["scaleTargetRef"]
+    kind = await _target_kind(cluster.api, reference)
+    current = await _replicas(cluster.api, kind, reference["name"], key.namespace) if kind else None
+    if kind is None or current is None:
+        await cluster.api.write_status(SCALED_OBJECT, found, _status(found, "ScaleTargetNotFound"))
+        return _ABSENT_SECONDS
+    wanted = wanted_replicas(found, current=current)
+    if wanted != current:
+        scale = {"spec": {"replicas": wanted}}
+        await cluster.api.patch(kind, reference["name"], scale, namespace=key.namespace, subresource="scale")
+    await cluster.api.write_status(SCALED_OBJECT, found, _status(found, None))
+    return _LOOK_SECONDS  # somebody may have scaled the target by hand
 
-    async def reconcile(self, cluster: Cluster, key: Key) -> float | None:
-        found = await cluster.api.get(SCALED_OBJECT, key.name, namespace=key.namespace)
-        if found is None or "deletionTimestamp" in found["metadata"]:
-            return None
-        reference = found["spec"]["scaleTargetRef"]
-        kind = await _target_kind(cluster.api, reference)
-        current = await _replicas(cluster.api, kind, reference["name"], key.namespace) if kind else None
-        if kind is None or current is None:
-            await self._write(cluster.api, found, Condition("Ready", met=False, reason="ScaleTargetNotFound"))
-            return _ABSENT_SECONDS
-        wanted = wanted_replicas(found, current=current)
-        if wanted != current:
-            scale = {"spec": {"replicas": wanted}}
-            await cluster.api.patch(kind, reference["name"], scale, namespace=key.namespace, subresource="scale")
-        message = "replicas are held at the minimum: no metric is read here"
-        await self._write(cluster.api, found, Condition("Ready", met=True, reason="ScaledObjectReady", message=message))
-        return _LOOK_SECONDS  # somebody may have scaled the target by hand
 
-    async def _write(self, api: Api, found: Json, ready: Condition) -> None:
-        reference = found["spec"]["scaleTargetRef"]
-        minimum = found["spec"].get("minReplicaCount", 0)
-        conditions = (
-            ready,
-            Condition("Active", met=minimum > 0, reason="NoMetrics", message="no metric is read here"),
-            Condition("Paused", met=_is_paused(found)),
-            Condition("Fallback", met=False, reason="NoFallbackFound"),
-        )
-        kind = f"{reference.get('apiVersion', 'apps/v1')}.{reference.get('kind', 'Deployment')}"
-        await write_conditions(api, SCALED_OBJECT, found, conditions, now=self.clock.now(), scaleTargetKind=kind)
+def _status(found: Json, problem: str | None) -> Json:
+    """KEDA's conditions, which carry no times."""
+    reference = found["spec"]["scaleTargetRef"]
+    states = (
+        ("Ready", problem is None, problem or "ScaledObjectReady"),
+        ("Active", found["spec"].get("minReplicaCount", 0) > 0, "NoMetrics"),
+        ("Fallback", False, "NoFallbackFound"),
+        ("Paused", _is_paused(found), "PauseAnnotation"),
+    )
+    message = "replicas are held at the minimum: no metric is read here"
+    return {
+        "scaleTargetKind": f"{reference.get('apiVersion', 'apps/v1')}.{reference.get('kind', 'Deployment')}",
+        "conditions": [
+            {"type": name, "status": str(met), "reason": reason, "message": message} for name, met, reason in states
+        ],
+    }
 
 
 def wanted_replicas(found: Json, *, current: int) -> int:

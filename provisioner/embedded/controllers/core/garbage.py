@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from provisioner.domain.errors import NotFoundError
 from provisioner.embedded.controllers.api import Api, Json
 from provisioner.embedded.controllers.core.kinds import (
     CONFIG_MAP,
@@ -78,9 +79,16 @@ async def _dependents(api: Api, namespace: str | None, kind: Kind, name: str) ->
     return [
         (dependent_kind, item)
         for dependent_kind in _KINDS.values()
-        for item in await api.list(dependent_kind, namespace=namespace)
+        for item in await _list(api, dependent_kind, namespace)
         if any(_names(owner, kind, name) for owner in item["metadata"].get("ownerReferences") or ())
     ]
+
+
+async def _list(api: Api, kind: Kind, namespace: str | None) -> list[Json]:
+    try:
+        return await api.list(kind, namespace=namespace)
+    except NotFoundError:
+        return []  # a cluster that does not serve the kind
 
 
 async def _collect(api: Api, kind: Kind, found: Json) -> None:

@@ -98,16 +98,20 @@ class _Scheduler:
         return None
 
     async def _place(self, api: Api, pod: Json, nodes: Sequence[Json], used: dict[str, Resources]) -> None:
-        metadata, now = pod["metadata"], self.clock.now()
+        metadata = pod["metadata"]
         name, message = choose_node(pod, nodes, used)
         if name is None:
             unschedulable = Condition("PodScheduled", met=False, reason="Unschedulable", message=message)
-            await write_conditions(api, POD, pod, (unschedulable,), now=now, phase="Pending")
+            await write_conditions(api, POD, pod, (unschedulable,), now=self.clock.now(), phase="Pending")
             return
         used[name] = add_up([used.get(name, {}), requests_of(pod)])
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"nodeName": name}}
-        bound = await api.patch(POD, metadata["name"], patch, namespace=metadata["namespace"])
-        await write_conditions(api, POD, bound, (Condition("PodScheduled", met=True),), now=now)
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+            "target": {"apiVersion": NODE.api_version, "kind": NODE.kind, "name": name},
+        }
+        await api.create(POD, binding, subresource="binding")  # the kubelet writes the rest of the status
 
 
 async def _remove(api: Api, pod: Json) -> None:
