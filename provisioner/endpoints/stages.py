@@ -122,7 +122,10 @@ def _only_the_model_waits(plan: EndpointPlan, tenant: TenantObservation | None, 
     if workload is None or any(resource.name != workload.name for resource in application.unready):
         return False
     wanted = wanted_replicas(plan)
-    return workload.ready_replicas < wanted and sum(1 for pod in workload.pods if pod.bound) >= wanted
+    if sum(1 for pod in workload.pods if pod.bound) < wanted:
+        return False
+    # Argo CD looks less often than we do: what it says of a workload that is ready by now is old.
+    return workload.ready_replicas < wanted or workload.name in application.message
 
 
 def _gpus(plan: EndpointPlan, tenant: TenantObservation | None) -> Stage:

@@ -162,6 +162,13 @@ def test_model_that_loads_is_the_only_thing_that_argo_cd_may_still_wait_for() ->
     assert unmet(other)[StageName.ARGO_SYNC] == (StageState.PENDING, "Progressing")
 
 
+def test_what_argo_cd_still_says_of_a_workload_that_is_ready_by_now_is_old() -> None:
+    """Ledger: ARG-07"""
+    assert unmet(runtime(health="Progressing", message=f"StatefulSet {WORKLOAD.name}: waiting for pods")) == {}
+    other = runtime(health="Progressing", message="Certificate tenant-tls: issuing")
+    assert unmet(other) == {StageName.ARGO_SYNC: (StageState.PENDING, "Progressing")}
+
+
 def test_pod_that_found_no_node_keeps_the_sync_stage_unmet() -> None:
     unbound = replace(POD, bound=False, ready=False, reason="Unschedulable")
     workload = replace(LOADING, pods=(unbound,))
