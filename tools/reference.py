@@ -111,10 +111,17 @@ def runtimes_page() -> str:
             "",
         ]
         rows = [
-            (f"`{key}`", str(p.type), f"`{p.flag}`", _bounds(p.minimum, p.maximum, p.options), p.description)
+            (
+                f"`{key}`",
+                str(p.type),
+                f"`{p.flag}`",
+                _bounds(p.minimum, p.maximum, p.options),
+                "master" if p.fixed else "master, request",
+                p.description,
+            )
             for key, p in runtime.parameters.items()
         ]
-        lines += [*_table(("parameter", "type", "flag", "allowed", "meaning"), rows), ""]
+        lines += [*_table(("parameter", "type", "flag", "allowed", "set by", "meaning"), rows), ""]
     return "\n".join(lines)
 
 

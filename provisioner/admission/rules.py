@@ -17,7 +17,7 @@ from provisioner.catalog.fields import shown
 from provisioner.catalog.model import Model
 from provisioner.catalog.offer import is_in_default_catalog, offered_models
 from provisioner.catalog.runtime import Runtime
-from provisioner.catalog.serving import check_serving
+from provisioner.catalog.serving import check_overrides
 from provisioner.catalog.site import Site
 from provisioner.catalog.tier import Tier
 from provisioner.domain.finding import Finding, unknown_name_hint
@@ -55,7 +55,7 @@ def judge(
     findings.extend(_check_model(model, runtime, site=site, tier=tier, catalog=catalog))
     if draft.serving is None:
         return None, tuple(findings)
-    wrong = (*check_serving(draft.serving, runtime, field="serving"), *_check_context(draft.serving, model, runtime))
+    wrong = (*check_overrides(draft.serving, runtime, field="serving"), *_check_context(draft.serving, model, runtime))
     findings.extend(wrong)
     if wrong or tier is None or draft.region not in site.regions or draft.scaling is None:
         return None, tuple(findings)
@@ -159,12 +159,13 @@ def _check_quota(tier: Tier, choice: Choice) -> Iterator[Finding]:
 
 
 def _shrink_hint(runtime: Runtime) -> str:
-    smaller = [f"lower serving.{runtime.context_parameter}"]
-    if runtime.concurrency_parameter:
-        smaller.append(f"lower serving.{runtime.concurrency_parameter}")
-    if runtime.gpus_parameter:
-        smaller.append(f"change serving.{runtime.gpus_parameter}")
-    return f"{', '.join(smaller)}, or choose another model, tier or region"
+    ways = (
+        ("lower", runtime.context_parameter),
+        ("lower", runtime.concurrency_parameter),
+        ("change", runtime.gpus_parameter),
+    )
+    smaller = [f"{verb} serving.{name}" for verb, name in ways if name in runtime.overridable]
+    return f"{', '.join(smaller)}, or choose another model, tier or region".removeprefix(", or ")
 
 
 def _allowed_runtimes(site: Site, catalog: Catalog) -> str:

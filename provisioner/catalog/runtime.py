@@ -21,9 +21,10 @@ class ParameterType(StrEnum):
 
 
 class Parameter(Entry):
-    """A serving parameter that a master sets and a request may override, and the engine's flag it becomes.
+    """A serving parameter that a master sets, and the engine's flag it becomes.
 
-    Without a flag it is a bound for planning and for the gateway; the engine is not told.
+    A request may override it unless it is `fixed`. Without a flag it is a bound for planning and for the gateway; the
+    engine is not told.
     """
 
     description: str
@@ -32,6 +33,7 @@ class Parameter(Entry):
     minimum: float | None = None
     maximum: float | None = None
     options: tuple[str, ...] | None = None
+    fixed: Annotated[bool, Field(description="only the master sets it; a request may not override it")] = False
 
 
 class Runtime(Entry):
@@ -51,3 +53,8 @@ class Runtime(Entry):
     gpus_parameter: Annotated[str | None, Field(description="the one that is the GPUs of a replica")] = None
     metrics: Annotated[dict[str, str], Field(description="our metric name -> the engine's")]
     options: Annotated[dict[str, Any], Field(description="constants for the templates", default_factory=dict)]
+
+    @property
+    def overridable(self) -> dict[str, Parameter]:
+        """The parameters that a request may override."""
+        return {name: parameter for name, parameter in self.parameters.items() if not parameter.fixed}

@@ -1,12 +1,13 @@
 """Serving parameters: what a master sets and a request may override, checked against what the runtime declares.
 
-The loader checks masters, admission checks overrides, both with the same words. Pure.
+The loader checks masters, admission checks overrides, both with the same words. What decides whose code runs, or what
+the weights are, is fixed: only the master sets it. Pure.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from provisioner.catalog.fields import shown
@@ -27,18 +28,38 @@ def check_serving(serving: Mapping[str, Any], runtime: Runtime, *, field: str) -
 
     `field` is where the parameters stand, for example `master.serving`.
     """
-    findings = []
+    return tuple(_check(serving, runtime, runtime.parameters, field))
+
+
+def check_overrides(overrides: Mapping[str, Any], runtime: Runtime, *, field: str) -> tuple[Finding, ...]:
+    """Like `check_serving`, for what a request overrides; a parameter that only the master sets is refused."""
+    fixed = [name for name in overrides if name in runtime.parameters and name not in runtime.overridable]
+    free = {name: value for name, value in overrides.items() if name not in fixed}
+    refused = (
+        Finding(
+            reason="ParameterFixed",
+            message=f"reading serving parameter: only the model's master sets it: `{name}`",
+            field=f"{field}.{name}",
+            hint=f"leave it out; a request may override: {', '.join(sorted(runtime.overridable)) or 'none'}",
+        )
+        for name in fixed
+    )
+    return (*refused, *_check(free, runtime, runtime.overridable, field))
+
+
+def _check(
+    serving: Mapping[str, Any], runtime: Runtime, parameters: Mapping[str, Parameter], field: str
+) -> Iterator[Finding]:
     for name, value in serving.items():
-        parameter = runtime.parameters.get(name)
+        parameter = parameters.get(name)
         if parameter is None:
             message = f"reading serving parameter: runtime `{runtime.name}` does not know {shown(name)}"
-            hint = unknown_name_hint(name, runtime.parameters)
-            findings.append(Finding(reason="UnknownParameter", message=message, field=f"{field}.{name}", hint=hint))
+            hint = unknown_name_hint(name, parameters)
+            yield Finding(reason="UnknownParameter", message=message, field=f"{field}.{name}", hint=hint)
         elif wrong := _wrong(value, parameter):
             message = f"reading serving parameter: {wrong}, found {shown(value)}"
             hint = parameter.description
-            findings.append(Finding(reason="InvalidParameter", message=message, field=f"{field}.{name}", hint=hint))
-    return tuple(findings)
+            yield Finding(reason="InvalidParameter", message=message, field=f"{field}.{name}", hint=hint)
 
 
 def _wrong(value: Any, parameter: Parameter) -> str | None:

@@ -11,7 +11,7 @@ from provisioner.wire.message import Message
 
 
 class Prefill(Message):
-    """The master's values, and which parameters a request may override with what."""
+    """Which parameters a request may override with what, and the master's values of these."""
 
     model: str
     runtime: str

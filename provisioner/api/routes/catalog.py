@@ -47,14 +47,15 @@ async def list_models(services: ServicesDependency) -> list[Model]:
 
 @router.get("/models/prefill")
 async def prefill_model(model: Annotated[str, Query(max_length=96)], services: ServicesDependency) -> Prefill:
-    """What a create form is filled with for a model: the master's values, and what may be changed."""
+    """What a create form is filled with for a model: what may be changed, and the master's values of it."""
     found = _model(model, services)
     runtime = services.catalog.runtimes[found.master.runtime]
+    overridable = runtime.overridable
     return Prefill(
         model=found.id,
         runtime=runtime.name,
-        serving=found.master.serving,
-        parameters=runtime.parameters,
+        serving={name: value for name, value in found.master.serving.items() if name in overridable},
+        parameters=overridable,
         hardware=found.master.hardware,
     )
 

@@ -56,6 +56,15 @@ def test_an_override_is_in_the_plan_and_the_master_stays() -> None:
     assert small_catalog().models["tiny"].master.serving["contextSize"] == 4096
 
 
+@pytest.mark.parametrize("value", [True, False, "yes"])
+def test_a_request_may_not_override_what_only_the_master_sets(value: object) -> None:
+    """Not even with the master's own value: the next master may say otherwise. Ledger: CAT-03."""
+    big = {**GOOD, "model": "big", "region": "far", "scaling": {"minReplicas": 1, "maxReplicas": 1}}
+    assert plan_of(big).runtime.serving["trustRemoteCode"] is True
+    refused = refusals({**big, "serving": {"trustRemoteCode": value}})
+    assert refused == {("ParameterFixed", "serving.trustRemoteCode")}
+
+
 def test_an_unknown_model_is_refused_with_those_that_this_site_offers() -> None:
     """Ledger: CAT-05."""
     with pytest.raises(RejectedError) as caught:

@@ -45,6 +45,12 @@ async def test_choosing_a_model_prefills_its_masters_values(operator: httpx2.Asy
     assert prefill["hardware"] == {"gpus": 1, "cpu": "1", "memory": "1Gi"}
 
 
+async def test_a_form_does_not_offer_what_only_the_master_sets(operator: httpx2.AsyncClient) -> None:
+    prefill = (await operator.get("/api/v1/models/prefill?model=big")).json()
+    assert prefill["serving"].keys() <= prefill["parameters"].keys()
+    assert "trustRemoteCode" not in prefill["parameters"]
+
+
 async def test_a_plan_is_told_and_nothing_stored(operator: httpx2.AsyncClient, acme: str, services: Services) -> None:
     """Ledger: TEN-13."""
     first = await operator.post("/api/v1/plan", json=REQUEST)
