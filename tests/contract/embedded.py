@@ -88,26 +88,30 @@ async def eventually(look: Callable[[], Awaitable[T]], until: Callable[[T], obje
 @asynccontextmanager
 async def running(state: Path, *, poll_seconds: float = 0.2) -> AsyncIterator[World]:
     """The API server and the controllers over a state, which may be one that is there."""
-    clock = SystemClock()
+    server = await serve_api(state=state, host="127.0.0.1", port=0, clock=SystemClock())
+    try:
+        async with open_session() as session, attached(Api(session, server.url), state, poll_seconds) as world:
+            yield world
+    finally:
+        await server.close()
+
+
+@asynccontextmanager
+async def attached(api: Api, state: Path, poll_seconds: float = 0.2) -> AsyncIterator[World]:
+    """The controllers over any API server, with the delivery repository under `state`."""
     repository = state / "delivery.git"
     site = laptop_site(repository=repository, client_ca="PEM", gateway_port=1, public_port=2)
     faults = Faults(pace={"tenant_cluster": 0.02, "capacity": 0.02, "argo_sync": 0.02})
-    server = await serve_api(state=state, host="127.0.0.1", port=0, clock=clock)
+    await ensure_repository(repository)
+    await seed_cluster(api, site)
+    controllers = platform_controllers(site, faults=faults, clock=SystemClock(), poll_seconds=poll_seconds)
+    task = asyncio.create_task(run_cluster(controllers, Cluster(api, api)))
+    world = World(api, faults, repository, controllers, task)
     try:
-        await ensure_repository(repository)
-        async with open_session() as session:
-            api = Api(session, server.url)
-            await seed_cluster(api, site)
-            controllers = platform_controllers(site, faults=faults, clock=clock, poll_seconds=poll_seconds)
-            task = asyncio.create_task(run_cluster(controllers, Cluster(api, api)))
-            world = World(api, faults, repository, controllers, task)
-            try:
-                yield world
-            finally:
-                if not task.cancelled():
-                    await world.stop()
+        yield world
     finally:
-        await server.close()
+        if not task.cancelled():
+            await world.stop()
 
 
 async def publish(world: World, *, project: Json | None = None, provider: Json | None = None) -> None:
