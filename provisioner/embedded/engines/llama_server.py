@@ -1,21 +1,25 @@
 """llama.cpp's own HTTP server as a local process, with the flags of `llama-server` that the runtime renders.
 
 The workload controller starts it as `python -m provisioner.embedded.engines.llama_server`. It listens before it loads:
-`/health` answers 503 until the weights are in memory, 200 after. It ends on SIGTERM, and by itself when the plane that
-started it is gone for good: no process holds the lifeline for a minute (a restarted plane holds it again in time).
+`/health` answers 503 until the weights are in memory, 200 after. On SIGTERM it finishes the requests that run and ends;
+it ends by itself when the plane that started it is gone for good: nobody holds the lifeline for a minute (a restarted
+plane holds it again in time).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from provisioner.domain.errors import RejectedError, TenantryError
 from provisioner.embedded.children import is_held
@@ -24,6 +28,7 @@ from provisioner.embedded.engines import weights
 _MOST_THREADS = 4
 _LOOK_SECONDS = 2.0
 _ORPHAN_SECONDS = 60.0
+_DRAIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +41,6 @@ class Serving:
     context_tokens: int = 4096
     parallel: int = 1
     aliases: frozenset[str] = frozenset()
-    metrics: bool = False
     threads: int | None = None
     lifeline: Path | None = None
 
@@ -50,10 +54,12 @@ def parse_serving(arguments: Sequence[str]) -> Serving:
     parser.add_argument("-c", "--ctx-size", dest="context_tokens", type=int, default=4096)
     parser.add_argument("-np", "--parallel", type=int, default=1)
     parser.add_argument("-a", "--alias", dest="aliases", type=lambda text: frozenset(text.split(",")), default=[])
-    parser.add_argument("--metrics", action="store_true")
+    parser.add_argument("--metrics", action="store_true", help="taken for granted")
     parser.add_argument("-t", "--threads", type=int)
     parser.add_argument("--lifeline", type=Path)
-    return Serving(**vars(parser.parse_args(arguments)))
+    found = vars(parser.parse_args(arguments))
+    del found["metrics"]
+    return Serving(**found)
 
 
 def serve(serving: Serving) -> None:
@@ -75,7 +81,7 @@ def serve(serving: Serving) -> None:
     params.hostnames, params.port = [serving.host], serving.port
     params.n_ctx, params.n_parallel = serving.context_tokens, serving.parallel
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = serving.threads or _threads()
-    params.endpoint_metrics = serving.metrics
+    params.endpoint_metrics = True  # with or without the flag: it also tells when the last request has ended
     params.ui, params.offline = False, True
     params.cors_origins = "http://localhost"  # the default lets every web page of the user's browser in
     if serving.aliases:
@@ -83,8 +89,10 @@ def serve(serving: Serving) -> None:
     if serving.model.name == weights.FILE:
         params.chat_template = weights.CHAT_TEMPLATE
     server = xllamacpp.Server(params)  # signals end the process at once while it loads: nothing to clean up
-    _wait(serving.lifeline)
-    del server  # finishes what runs, then closes the port
+    _await_end(serving.lifeline)
+    while _is_busy(server):
+        time.sleep(_DRAIN_SECONDS)
+    del server  # closes the port; a request that still ran would hang until its connection times out
 
 
 def serve_or_explain(serving: Serving) -> int:
@@ -105,7 +113,12 @@ def _threads() -> int:
     return max(1, min(_MOST_THREADS, (os.cpu_count() or 2) // 2))
 
 
-def _wait(lifeline: Path | None) -> None:
+def _is_busy(server: Any) -> bool:
+    figures = re.findall(r"^llamacpp:requests_(?:processing|deferred) (\d+)", server.handle_metrics(), re.MULTILINE)
+    return any(int(figure) for figure in figures)
+
+
+def _await_end(lifeline: Path | None) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

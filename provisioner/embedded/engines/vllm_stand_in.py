@@ -41,7 +41,6 @@ def parse_serving(arguments: Sequence[str]) -> tuple[Serving, list[str]]:
         context_tokens=_CONTEXT_TOKENS * _PARALLEL,
         parallel=_PARALLEL,
         aliases=frozenset(known.served_model_name or (model,)),
-        metrics=True,
         lifeline=known.lifeline,
     )
     return serving, words

