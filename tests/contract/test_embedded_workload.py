@@ -249,7 +249,6 @@ async def test_job_ends_with_its_process_and_fails_honestly_without_one(tenant: 
 
 
 async def test_tenant_cluster_that_is_gone_leaves_no_process(tenant: Tenant) -> None:
-    """Ledger: TEN-05"""
     await tenant.create(stateful_set("one", pod_template()))
     await eventually(lambda: tenant.pod("one-0"), is_ready)
     pid = pid_of(tenant.children, tenant.children.names()[0])

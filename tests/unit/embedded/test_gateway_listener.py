@@ -18,6 +18,7 @@ from tests.mutual_tls import Authority, Caller, free_port
 
 HOST = "r0-abc123-ep-one.acme.example.com"
 CLIENT_CA = Authority("clients")
+CHUNK_BYTES, FLOOD_CHUNKS = 64 * 1024, 1024
 SERVER_CA = Authority("servers")
 SERVER = SERVER_CA.issue("*.acme.example.com")
 
@@ -31,10 +32,13 @@ class Backend:
         self.received = asyncio.Queue[bytes]()
         self.next_chunk = asyncio.Event()
         self.cancelled = asyncio.Event()
+        self.written = 0
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/v1/stream":
             return await self._stream(request)
+        if request.path == "/v1/flood":
+            return await self._flood(request)
         if request.path == "/v1/upload":
             async for chunk in request.content.iter_any():
                 self.received.put_nowait(chunk)
@@ -48,6 +52,15 @@ class Backend:
         return web.Response(
             body=body or b"ok", headers={"X-Engine": "stub", "Connection": "X-Private", "X-Private": "1"}
         )
+
+    async def _flood(self, request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(FLOOD_CHUNKS):
+            await response.write(bytes(CHUNK_BYTES))
+            self.written += CHUNK_BYTES
+        await response.write_eof()
+        return response
 
     async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -189,6 +202,28 @@ async def test_answer_streams_as_it_is_written_and_a_leaving_caller_cancels_it(
     assert await answer.content.readany() == b"first"
     answer.close()
     await asyncio.wait_for(backend.cancelled.wait(), 5)
+
+
+async def test_caller_that_does_not_read_holds_the_replica_back(
+    listeners: Listeners, backend: Backend, caller: Caller, port: int
+) -> None:
+    await listeners.publish("a", [virtual(port, backend.address)])
+    async with caller.session.get(caller.url(HOST, "/v1/flood")) as answer:
+        seen = -1
+        while seen != backend.written:  # until nothing moves any more
+            seen = backend.written
+            await asyncio.sleep(0.3)
+        assert 0 < backend.written < CHUNK_BYTES * FLOOD_CHUNKS / 2
+        assert len(await answer.read()) == CHUNK_BYTES * FLOOD_CHUNKS
+
+
+async def test_caller_that_asks_before_it_sends_is_told_to_go_on(
+    listeners: Listeners, backend: Backend, caller: Caller, port: int
+) -> None:
+    await listeners.publish("a", [virtual(port, backend.address)])
+    async with caller.session.post(caller.url(HOST, "/v1/echo"), data=b"hello", expect100=True) as answer:
+        assert await asyncio.wait_for(answer.read(), 5) == b"hello"
+    assert "Expect" not in backend.seen[0][1]
 
 
 async def test_request_body_streams_before_it_is_complete(
