@@ -120,6 +120,8 @@ class TenantConfig(_Part):
     private_nodes: _PrivateNodes = _PrivateNodes()
     integrations: _Integrations = _Integrations()
     deploy: _Deploy = _Deploy()
+    control_plane: dict[str, Any] = Field(default_factory=dict)
+    sync: dict[str, Any] = Field(default_factory=dict)
 
     def pools(self) -> Iterable[tuple[str, Pool]]:
         """Each pool with its provider."""
@@ -168,7 +170,29 @@ def _application_problem(application: Application, seen: set[str]) -> str | None
 
 
 def check_chart(config: TenantConfig) -> None:
-    """The chart's rules about private nodes. ChartError."""
+    """The chart's rules. ChartError."""
+    plane = config.control_plane
+    if _find(plane, "endpoint") and not config.private_nodes.enabled:
+        raise ChartError("endpoint is only supported in private nodes mode")
+    stores = ("etcd.embedded.enabled", "etcd.deploy.enabled", "database.external.enabled")
+    if (_find(plane, "statefulSet.highAvailability.replicas") or 1) > 1 and not any(
+        _find(plane, f"backingStore.{store}") for store in stores
+    ):
+        raise ChartError("embedded database is not supported with multiple replicas")
+    if _find(config.sync, "fromHost.gateways.enabled") and not _find(config.sync, "fromHost.gateways.mappings.byName"):
+        raise ChartError("sync.fromHost.gateways.mappings.byName must not be empty")
+    _check_nodes(config)
+
+
+def _find(values: Json, path: str) -> Any:
+    """The value at a dotted path, None where there is nothing."""
+    found: Any = values
+    for part in path.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
+
+
+def _check_nodes(config: TenantConfig) -> None:
     if config.private_nodes.enabled:
         integrations = config.integrations
         for name in ("metrics_server", "cert_manager", "external_secrets", "istio", "kube_virt"):

@@ -35,6 +35,12 @@ def _selecting(**requirement: Any) -> Json:
         (_selecting(property="p"), "value or values is required"),
         (_selecting(property="p", operator="Gt"), "value or values is required"),
         (_selecting(property="p", operator="Exists", values=["x"]), "no requirement value is allowed"),
+        ({"controlPlane": {"endpoint": "api.example.com:443"}}, "endpoint is only supported in private nodes mode"),
+        (
+            {"controlPlane": {"statefulSet": {"highAvailability": {"replicas": 3}}}},
+            "embedded database is not supported with multiple replicas",
+        ),
+        ({"sync": {"fromHost": {"gateways": {"enabled": True}}}}, "byName must not be empty"),
         (
             {"privateNodes": {"enabled": True}, "integrations": {"certManager": {"enabled": True}}},
             "certManager integration is not supported in private nodes mode",
@@ -44,6 +50,12 @@ def _selecting(**requirement: Any) -> Json:
 def test_control_plane_refuses_what_breaks_a_chart_rule(values: Json, message: str) -> None:
     with pytest.raises(ChartError, match=message):
         check_chart(parse_config(values))
+
+
+def test_several_replicas_with_a_store_of_their_own_are_fine() -> None:
+    replicas = {"highAvailability": {"replicas": 3}}
+    store = {"etcd": {"embedded": {"enabled": True}}}
+    check_chart(parse_config({"controlPlane": {"statefulSet": replicas, "backingStore": store}}))
 
 
 def test_object_form_of_auto_nodes_is_refused() -> None:
