@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import ConflictError, TenantryError
@@ -24,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 _OBSERVE_SECONDS = 1.0
 _PUBLISH_SECONDS = 0.5
+_LOOKS_PER_SECOND = 100
+"""A look costs milliseconds: a large fleet is looked at less often, not at the cost of the API beside it."""
 _UNOBSERVED = {"action": "endpoint_unobserved"}
 
 
@@ -46,8 +49,8 @@ class Reconciler:
     async def run(self) -> None:
         """Observe and publish until cancelled."""
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(_repeat(self.observe, _OBSERVE_SECONDS, asyncio.Event()))
-            loops.create_task(_repeat(self.publish, _PUBLISH_SECONDS, self._news))
+            loops.create_task(self._observe_for_ever())
+            loops.create_task(self._publish_for_ever())
 
     async def observe(self) -> None:
         """Look at every endpoint once; one that cannot be observed keeps its last backends."""
@@ -79,6 +82,19 @@ class Reconciler:
             return None
         return snapshot
 
+    async def _observe_for_ever(self) -> None:
+        while True:
+            await _attempt(self.observe)
+            await asyncio.sleep(max(_OBSERVE_SECONDS, len(self._backends) / _LOOKS_PER_SECOND))
+
+    async def _publish_for_ever(self) -> None:
+        while True:
+            self._news.clear()
+            await _attempt(self.publish)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PUBLISH_SECONDS):
+                    await self._news.wait()
+
     def _tell(self, unobserved: Mapping[EndpointId, str]) -> None:
         """Log which endpoints went out of sight and which came back, each once."""
         for endpoint in unobserved.keys() - self._unobserved.keys():
@@ -98,15 +114,8 @@ class Reconciler:
         self._has_memory = True
 
 
-async def _repeat(turn: Callable[[], Awaitable[object]], seconds: float, news: asyncio.Event) -> None:
-    while True:
-        news.clear()
-        try:
-            await turn()
-        except TenantryError as error:
-            _log.warning("reconciling: %s", error, extra={"action": "reconcile_missed"})
-        try:
-            async with asyncio.timeout(seconds):
-                await news.wait()
-        except TimeoutError:
-            continue
+async def _attempt(turn: Callable[[], Awaitable[object]]) -> None:
+    try:
+        await turn()
+    except TenantryError as error:
+        _log.warning("reconciling: %s", error, extra={"action": "reconcile_missed"})
