@@ -62,9 +62,10 @@ def print_error(error: TenantryError, *, file: str | None = None, lines: Mapping
         if error.hint:
             say(f"hint: {error.hint}")
         return
-    for finding in findings:
+    located = [_located(finding, file, lines or {}) for finding in findings]
+    for finding in sorted(located, key=lambda finding: (finding.file or "", finding.line or 0)):
         word = "error" if finding.severity is Severity.ERROR else "warning"
-        say(f"{word}: {_located(finding, file, lines or {})}")
+        say(f"{word}: {finding}")
         if finding.hint:
             say(f"hint: {finding.hint}")
 
