@@ -88,8 +88,15 @@ def run_gateway(settings: Settings) -> None:
 
 
 def run_embedded(settings: Settings, *, state: Path | None, options: EmbeddedOptions) -> None:
-    """Run the embedded control plane until it is told to stop."""
-    from provisioner.embedded.plane import run_plane
+    """Run the embedded control plane until it is told to stop. RejectedError without the extra that it needs."""
+    try:
+        from provisioner.embedded.plane import run_plane
+    except ModuleNotFoundError as error:
+        raise RejectedError(
+            f"starting the embedded control plane: not installed: {error.name}",
+            reason="NoEmbeddedExtra",
+            hint="pip install 'tenantry[embedded]'",
+        ) from error
 
     _log_to_standard_error()
     folder = (state or settings.state).absolute()

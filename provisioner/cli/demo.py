@@ -286,7 +286,7 @@ def _require_success(operation: OperationView) -> None:
 def _require_demo_extra() -> None:
     from importlib.util import find_spec
 
-    missing = [name for name in ("openai", "xllamacpp") if find_spec(name) is None]
+    missing = [name for name in ("kubernetes_validate", "openai", "xllamacpp") if find_spec(name) is None]
     if missing:
         raise RejectedError(
             f"starting the demo: not installed: {', '.join(missing)}",
