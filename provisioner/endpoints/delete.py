@@ -14,6 +14,7 @@ from provisioner.domain.errors import NotFoundError, RetryableError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
 from provisioner.endpoints.progress import StepRun, load_endpoint, save_endpoint, wait_for
+from provisioner.endpoints.project import OWN_TENANT_CLUSTER
 from provisioner.endpoints.world import EndpointAttempt, World
 from provisioner.operations.step import Done, Step, Wait
 from provisioner.platform.application import INSTANCE_LABEL
@@ -51,6 +52,8 @@ async def release(attempt: EndpointAttempt) -> Done | Wait:
     namespace = world.project_namespace(plan)
     await attempt.guard()
     await cluster.delete(ObjectRef(HTTP_ROUTE, plan.endpoint, world.site.gateway.namespace), fence=attempt.fence)
+    if plan.tenancy != OWN_TENANT_CLUSTER:
+        return Done()  # the tenant cluster is others' too
     await attempt.guard()
     await cluster.delete(
         ObjectRef(VIRTUAL_CLUSTER_INSTANCE, plan.placement.tenant_cluster, namespace), fence=attempt.fence

@@ -14,6 +14,17 @@ from provisioner.domain.plan import EndpointPlan
 from provisioner.platform.interface import Manifest
 from provisioner.platform.nodes import belongs_to
 
+OWN_TENANT_CLUSTER = "endpoint"
+"""The tenancy in which a tenant cluster lives and dies with its endpoint."""
+
+
+def check_tenancy(plan: EndpointPlan) -> tuple[Finding, ...]:
+    """Whether the endpoint has a tenant cluster of its own, which is what creating one makes."""
+    if plan.tenancy == OWN_TENANT_CLUSTER:
+        return ()
+    message = f"tier `{plan.tier}` has tenancy `{plan.tenancy}`; endpoints are made with tenancy: {OWN_TENANT_CLUSTER}"
+    return (Finding(reason="TenancyNotServed", message=message, field="tier", hint="choose another tier"),)
+
 
 def check_template(template: Manifest | None, plan: EndpointPlan) -> tuple[Finding, ...]:
     """Whether the template and the version that the plan names are published."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
+
 from provisioner.domain.ids import OperationId
 from provisioner.endpoints.world import World
 from provisioner.platform.interface import Cluster
@@ -17,6 +19,8 @@ from provisioner.store.interface import Store
 from tests.crash.harness import Moments, Start, Trial, assert_survives_every_kill
 from tests.unit.endpoints.installation import Installation, copied, installation
 from tests.unit.endpoints.stand_in import StandInPlatform
+
+pytestmark = pytest.mark.timeout(400)  # a hundred lives each, on a machine that may be busy
 
 Prepare = Callable[[Installation], Coroutine[Any, Any, OperationId]]
 

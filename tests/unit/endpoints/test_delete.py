@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from provisioner.domain.endpoint import Phase
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import OperationState, Verb
 from provisioner.endpoints import delete
 from provisioner.operations.step import Attempt, Done
 from provisioner.platform.kinds import NODE_CLAIM, NODE_ENVIRONMENT, VIRTUAL_CLUSTER_INSTANCE
-from tests.store.examples import api_key
+from tests.store.examples import api_key, plan
 from tests.unit.endpoints.installation import ENDPOINT, Installation
 from tests.unit.endpoints.test_create import shown
 
@@ -114,3 +116,15 @@ async def test_name_is_free_after_delete(laptop: Installation) -> None:
     await laptop.finish(await laptop.submit_create())
     await laptop.finish(await laptop.submit_delete())
     assert await laptop.store.endpoints.find("acme", "chat") is None
+
+
+async def test_tenant_cluster_that_others_share_is_neither_made_nor_deleted(laptop: Installation) -> None:
+    shared = replace(plan().placement, tenant_cluster="pool-shared-local")
+    pool = {"metadata": {"name": "pool-shared-local", "namespace": "p-acme-dedicated"}}
+    laptop.platform.cluster.put(VIRTUAL_CLUSTER_INSTANCE, pool)
+    laptop.platform.stands = True
+    refused = await laptop.finish(await laptop.submit_create(replace(plan(), tenancy="pool", placement=shared)))
+    assert (refused.state, refused.reason) == (OperationState.FAILED, "TenancyNotServed")
+    assert (await laptop.finish(await laptop.submit_delete())).state is OperationState.SUCCEEDED
+    assert laptop.effects == []
+    assert laptop.platform.cluster.names(VIRTUAL_CLUSTER_INSTANCE) == ("pool-shared-local",)
