@@ -24,6 +24,7 @@ from provisioner.embedded.apiserver.watch import Hub
 CONTROL_PLANE: Final = "control-plane"
 PROJECT_NAMESPACE_PREFIX: Final = "p-"
 MANAGEMENT_GROUP: Final = "management.loft.sh"
+MAX_OBJECT_BYTES: Final = 3 * 1024 * 1024
 CRDS: Final = "apiextensions.k8s.io/customresourcedefinitions"
 _INSTANCES: Final = f"{MANAGEMENT_GROUP}/virtualclusterinstances"
 _READY: Final = "VirtualClusterReady"
@@ -83,7 +84,10 @@ class Cluster:
         revision = self.storage.next_revision(self._identity)
         stored = document | {"metadata": document["metadata"] | {"resourceVersion": str(revision)}}
         before = orjson.dumps(previous) if previous is not None else None
-        change = Change(revision, key, change_type, orjson.dumps(stored), before)
+        body = orjson.dumps(stored)
+        if len(body) > MAX_OBJECT_BYTES:
+            raise status.too_large(f"the object is larger than {MAX_OBJECT_BYTES} bytes")
+        change = Change(revision, key, change_type, body, before)
         self.storage.record(self._identity, change)
         return change, stored
 

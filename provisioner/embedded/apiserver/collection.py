@@ -66,6 +66,12 @@ class Collection:
         conformed = defaults.decoded(self._conform(document, write), self._kind)
         return self._begin(conformed, write, applied=False)
 
+    def replace(self, name: str, document: Json, write: Write) -> Json:
+        """A whole object anew. Raises 409 when it was made from another version, 422 when it must say from which."""
+        lifecycle.check_identity(document, self._kind, self._namespace, name)
+        lifecycle.check_version_is_stated(document, self._kind)
+        return self.update(name, lambda _: document, write)
+
     def update(self, name: str, change: Callable[[Json], Json], write: Write) -> Json:
         """Replaces an object by what `change`, a pure function, makes of it. Nothing is stored when nothing changes."""
         live = self.get(name)
@@ -90,8 +96,8 @@ class Collection:
             return self._begin(merged, write, applied=True), True
         return self._store(live, lifecycle.succeed(live, merged, self._kind, write.subresource), write), False
 
-    def delete(self, name: str, deletion: Deletion) -> Json:
-        """Removes an object, or marks it when finalizers or a pod's grace hold it. Answers its last state."""
+    def delete(self, name: str, deletion: Deletion) -> tuple[Json, bool]:
+        """Removes an object, or marks it while something holds it. Answers its last state and whether it is gone."""
         live = self.get(name)
         lifecycle.check_deletable(live, self._kind)
         self._check_preconditions(live, deletion)
@@ -101,12 +107,11 @@ class Collection:
         )
         if grace < live["metadata"].get("deletionGracePeriodSeconds", 0):
             marked["metadata"]["deletionGracePeriodSeconds"] = grace
+        finished = lifecycle.is_finished(marked)
         if deletion.dry_run or marked == live:
-            return marked
-        key = self._key(name)
-        if lifecycle.is_finished(marked):
-            return self._cluster.commit(key, ChangeType.DELETED, marked, live)
-        return self._cluster.commit(key, ChangeType.MODIFIED, marked, live)
+            return marked, finished
+        change_type = ChangeType.DELETED if finished else ChangeType.MODIFIED
+        return self._cluster.commit(self._key(name), change_type, marked, live), finished
 
     def finalize(self, name: str, finalizers: list[str], write: Write) -> Json:
         """Sets a namespace's spec.finalizers, which its other writes cannot touch."""
@@ -119,14 +124,13 @@ class Collection:
 
     def _find(self, name: str) -> Json | None:
         found = self._cluster.read(self._key(name))
-        if found is not None and self._kind.custom:
-            found["apiVersion"] = self._kind.api_version
-        return found
+        return self._kind.in_version(found) if found is not None else None
 
     def _key(self, name: str) -> Key:
         return key_of(self._kind, self._namespace, name)
 
     def _begin(self, document: Json, write: Write, *, applied: bool) -> Json:
+        self._kind.checker.check(document, document["metadata"].get("name", ""))
         surroundings = self._cluster.surroundings
         now = surroundings.clock.now()
         begun = lifecycle.begin(
@@ -137,7 +141,6 @@ class Collection:
         begun = defaults.at_creation(begun, self._kind, now=lifecycle.timestamp(now))
         name = begun["metadata"]["name"]
         self._check_namespace(name)
-        self._kind.checker.check(begun, name)
         rules.check(None, begun, self._kind)
         if self._find(name) is not None:
             raise status.already_exists(self._kind.target, name)
@@ -147,10 +150,10 @@ class Collection:
 
     def _store(self, live: Json, successor: Json, write: Write) -> Json:
         name = live["metadata"]["name"]
+        self._kind.checker.check(successor, name)
         successor = defaults.at_update(live, successor, self._kind)
         if successor == live:
             return live
-        self._kind.checker.check(successor, name)
         rules.check(live, successor, self._kind)
         if write.dry_run:
             return successor

@@ -57,17 +57,19 @@ def at_update(old: Json, new: Json, kind: Kind) -> Json:
 
 
 def _fold_string_data(document: Json) -> None:
-    texts = document.pop("stringData", None)
-    if isinstance(texts, dict):
+    texts, data = document.get("stringData"), document.get("data") or {}
+    if isinstance(texts, dict) and isinstance(data, dict):
         encoded = {name: base64.b64encode(str(text).encode()).decode() for name, text in texts.items()}
-        document["data"] = (document.get("data") or {}) | encoded
+        document["data"] = data | encoded
+        del document["stringData"]
 
 
 def _default_service(spec: Any) -> None:
     if not isinstance(spec, dict):
         return
     spec.setdefault("type", "ClusterIP")
-    for port in spec.get("ports") or ():
+    ports = spec.get("ports")
+    for port in ports if isinstance(ports, list) else ():
         if isinstance(port, dict) and "port" in port:
             port.setdefault("protocol", "TCP")
             port.setdefault("targetPort", port["port"])

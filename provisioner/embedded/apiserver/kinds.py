@@ -17,6 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+import jsonschema_rs
 import kubernetes_validate
 import lightkube.resources
 import orjson
@@ -86,6 +87,10 @@ class Kind:
     def storage_key(self) -> str:
         """Names the collection, the same for all versions of a kind."""
         return f"{self.group}/{self.plural}"
+
+    def in_version(self, document: Json) -> Json:
+        """A stored object as this version shows it: versions of custom kinds differ in nothing but their name."""
+        return document | {"apiVersion": self.api_version} if self.custom else document
 
     @property
     def target(self) -> Target:
@@ -175,6 +180,18 @@ def check_crd(document: Json) -> None:
         faults.append(Cause("FieldValueInvalid", message, "spec.versions"))
     if faults:
         raise status.invalid(target, name, faults)
+
+
+def metadata_fault(metadata: object) -> str | None:
+    """What is wrong with the form of an object's metadata, which all else relies on, or None."""
+    shape = load_builtins().shapes.shape(schema.METADATA)
+    error = next(_metadata_validator().iter_errors(schema.conform(metadata, shape, schema.Report())), None)
+    return f"{schema.dotted(['metadata', *error.instance_path])}: {error.message}" if error else None
+
+
+@cache
+def _metadata_validator() -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(schema.builtin_schema(schema.METADATA, _definitions()))
 
 
 @lru_cache(maxsize=512)

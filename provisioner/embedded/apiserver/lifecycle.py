@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from provisioner.embedded.apiserver import status
-from provisioner.embedded.apiserver.kinds import Kind
+from provisioner.embedded.apiserver.kinds import Kind, metadata_fault
 from provisioner.embedded.apiserver.names import name_fault
 from provisioner.embedded.apiserver.shape import Json
 from provisioner.embedded.apiserver.status import Cause
@@ -64,15 +64,16 @@ def timestamp(moment: datetime) -> str:
 
 
 def check_identity(document: Json, kind: Kind, namespace: str, name: str | None = None) -> None:
-    """Refuses an object that is not what the path says (400). Fills in the namespace."""
+    """Refuses an object that is not what the path says or has unreadable metadata (400). Fills in where it lives."""
     if document.get("apiVersion") != kind.api_version or document.get("kind") != kind.kind:
         raise status.bad_request(
             f"the object provided is unrecognized: {document.get('apiVersion')}/{document.get('kind')} "
             f"(expected {kind.api_version}/{kind.kind})"
         )
-    metadata = document.setdefault("metadata", {})
-    if not isinstance(metadata, dict):
-        raise status.bad_request("metadata must be an object")
+    metadata = document["metadata"] = document.get("metadata") or {}
+    fault = metadata_fault(metadata)
+    if fault:
+        raise status.bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {fault}')
     if kind.namespaced and metadata.setdefault("namespace", namespace) != namespace:
         raise status.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"

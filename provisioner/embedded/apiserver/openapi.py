@@ -19,7 +19,6 @@ from provisioner.embedded.apiserver.shape import Json
 
 _V2_PREFIX: Final = "#/definitions/"
 _V3_PREFIX: Final = "#/components/schemas/"
-_METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _INFO: Final = {"title": "Kubernetes", "version": f"v{KUBERNETES_VERSION}.0"}
 _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
 _ACTIONS: Final = {"get": "get", "put": "put", "patch": "patch", "delete": "delete"}
@@ -83,7 +82,7 @@ def _version_3(kinds: list[Kind]) -> Json:
 def _schemas(kinds: Iterable[Kind], prefix: str) -> Json:
     definitions = load_builtins().shapes.definitions
     found: dict[str, Any] = {}
-    names = [_METADATA]
+    names = [schema.METADATA]
     for kind in kinds:
         if kind.custom:
             found[_name(kind)] = _published(_complete(kind), prefix)
@@ -107,7 +106,7 @@ def _complete(kind: Kind) -> Json:
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
         **kind.schema.get("properties", {}),
-        "metadata": {"$ref": f"#/$defs/{_METADATA}"},
+        "metadata": {"$ref": f"#/$defs/{schema.METADATA}"},
     }
     gvk = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     return kind.schema | {"properties": properties, "x-kubernetes-group-version-kind": [gvk]}

@@ -10,7 +10,7 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import jsonschema_rs
 
@@ -18,9 +18,9 @@ from provisioner.embedded.apiserver import status
 from provisioner.embedded.apiserver.shape import MISSING, Form, Json, Shape
 from provisioner.embedded.apiserver.status import Cause, Target
 
-_REF_PREFIX = "#/$defs/"
-_METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_VALUE_KEYWORDS = frozenset(
+_REF_PREFIX: Final = "#/$defs/"
+METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_VALUE_KEYWORDS: Final = frozenset(
     [
         "enum",
         "maximum",
@@ -39,6 +39,8 @@ _VALUE_KEYWORDS = frozenset(
         "uniqueItems",
     ]
 )
+
+_NEVER_LEFT_OUT: Final = frozenset({"addressType", "involvedObject", "provisioner", "roleRef", "spec"})
 
 
 @dataclass(slots=True)
@@ -92,26 +94,29 @@ class Checker:
                     f'{self._target.kind} in version "{document["apiVersion"]}" cannot be handled as a '
                     f"{self._target.kind}: {dotted(path)}: {error.message}"
                 )
-            causes.extend(_causes(error, path, document, lenient=not self._custom))
+            causes.extend(_causes(error, path, lenient=not self._custom))
         if causes:
             raise status.invalid(self._target, name, causes)
 
 
 def builtin_schema(name: str, definitions: Mapping[str, Json]) -> Json:
-    """The JSON schema of a named definition with just the definitions it reaches."""
+    """The JSON schema of a named definition with just the definitions it reaches.
+
+    The public ones allow null everywhere; `conform` takes out those that mean absence, and others are not allowed here.
+    """
     reached: dict[str, Json] = {}
     wanted = [name]
     while wanted:
         current = wanted.pop()
         if current not in reached:
-            reached[current] = definitions[current]
+            reached[current] = _without_nulls(definitions[current])
             wanted.extend(_references(definitions[current]))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": _REF_PREFIX + name, "$defs": reached}
 
 
 def custom_schema(schema: Json, definitions: Mapping[str, Json]) -> Json:
     """The JSON schema of a custom kind: its own with extensions as plain keywords, and the metadata of all kinds."""
-    metadata = builtin_schema(_METADATA, definitions)
+    metadata = builtin_schema(METADATA, definitions)
     checked = _plain(schema)
     checked.setdefault("properties", {})["metadata"] = {"$ref": metadata["$ref"]}
     return {"$schema": metadata["$schema"], "$defs": metadata["$defs"], **checked}
@@ -151,6 +156,14 @@ def _note_duplicates(value: list[Any], shape: Shape, report: Report, path: str) 
         seen.add(key)
 
 
+def _without_nulls(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_nulls(item) for item in schema if item != "null"]
+    if isinstance(schema, dict):
+        return {key: _without_nulls(value) for key, value in schema.items()}
+    return schema
+
+
 def _references(schema: Any) -> list[str]:
     if isinstance(schema, list):
         return [name for item in schema for name in _references(item)]
@@ -188,16 +201,13 @@ def _is_type_error(error: jsonschema_rs.ValidationError) -> bool:
     return error.kind.name == "type"
 
 
-def _causes(
-    error: jsonschema_rs.ValidationError, path: list[str | int], document: Json, *, lenient: bool
-) -> list[Cause]:
+def _causes(error: jsonschema_rs.ValidationError, path: list[str | int], *, lenient: bool) -> list[Cause]:
     kind, found = error.kind, dotted(path)
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
-        where = dotted([*path, kind.property])
-        # Go decodes an absent list to an empty one, so a list is never missing in a built-in kind.
-        if lenient and path[:1] != ["spec"]:
+        # Go takes a list or number that is left out for empty or zero; outside of spec little else is checked there.
+        if lenient and path[:1] != ["spec"] and kind.property not in _NEVER_LEFT_OUT:
             return []
-        return [Cause("FieldValueRequired", "Required value", where)]
+        return [Cause("FieldValueRequired", "Required value", dotted([*path, kind.property]))]
     shown = json.dumps(error.instance)
     if len(shown) > 256:
         shown = shown[:256] + "…"

@@ -17,13 +17,12 @@ from aiohttp import web
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import RejectedError
-from provisioner.embedded.apiserver.clusters import MANAGEMENT_GROUP, Clusters, Surroundings
+from provisioner.embedded.apiserver.clusters import MANAGEMENT_GROUP, MAX_OBJECT_BYTES, Clusters, Surroundings
 from provisioner.embedded.apiserver.kinds import load_builtins
 from provisioner.embedded.apiserver.routes.dispatch import Dispatcher
 from provisioner.embedded.apiserver.storage import Storage
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SHUTDOWN_SECONDS: Final = 2.0
 
@@ -63,7 +62,7 @@ async def serve_api(
     surroundings = Surroundings(clock=clock, new_uid=_random_uid, new_suffix=_random_suffix, logs=state / "pods")
     clusters = Clusters(storage, surroundings)
     refused = frozenset({MANAGEMENT_GROUP}) if refuse_apply else frozenset()
-    application = web.Application(client_max_size=MAX_BODY_BYTES)
+    application = web.Application(client_max_size=MAX_OBJECT_BYTES)
     application.router.add_route("*", "/{path:.*}", Dispatcher(clusters, refuse_apply=refused).__call__)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True)
     await runner.setup()

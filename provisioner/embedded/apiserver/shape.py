@@ -82,7 +82,7 @@ class Shape:
     def key_of(self, item: Any) -> tuple[Any, ...]:
         """What identifies an item in its list: its keys' values, or the item itself in a set."""
         if self.list_type is ListType.MAP and isinstance(item, dict):
-            return tuple(self.keys_of(item).values())
+            return tuple(_hashable(value) for value in self.keys_of(item).values())
         return (_hashable(item),)
 
     def keys_of(self, item: Json) -> Json:

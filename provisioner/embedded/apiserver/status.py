@@ -188,6 +188,11 @@ def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 
 
+def too_large(message: str) -> StatusError:
+    """413: more than the server takes in or keeps."""
+    return StatusError(413, "RequestEntityTooLarge", message)
+
+
 def unavailable(message: str, *, retry_after_seconds: int) -> StatusError:
     """503: try again later."""
     return StatusError(503, "ServiceUnavailable", message, retry_after_seconds=retry_after_seconds)

@@ -29,10 +29,6 @@ class Subscription:
         """The next change, None at the end. Raises TimeoutError when nothing happens for that long."""
         return await asyncio.wait_for(self._queue.get(), timeout_seconds)
 
-    def seconds(self) -> float:
-        """A clock for measuring how long a wait took."""
-        return asyncio.get_running_loop().time()
-
     def offer(self, change: Change) -> None:
         """Queues a change if it belongs here."""
         key = change.key

@@ -12,11 +12,13 @@ from typing import Any, Final
 
 import jsonpatch
 import jsonpointer
+import orjson
 
 from provisioner.embedded.apiserver import status
 from provisioner.embedded.apiserver.shape import ANY, Json, Shape
 
 _MAX_OPERATIONS: Final = 10_000
+_MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
 _PATCH: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
 _DELETE: Final = "$deleteFromPrimitiveList/"
@@ -29,12 +31,24 @@ def json_patch(document: Json, operations: Any) -> Json:
         return copy.deepcopy(document)
     if not isinstance(operations, list) or len(operations) > _MAX_OPERATIONS:
         raise status.bad_request(f"a JSON patch is a list of at most {_MAX_OPERATIONS} operations")
+    patched = copy.deepcopy(document)
+    copied = 0
     try:
-        patched = jsonpatch.JsonPatch(operations).apply(document)
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
+        for operation in operations:
+            patched = jsonpatch.JsonPatch([operation]).apply(patched, in_place=True)
+            if operation["op"] == "copy":
+                copied += len(orjson.dumps(jsonpointer.resolve_pointer(patched, operation["path"], None)))
+                _check_copied(copied)
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, AttributeError) as error:
         message = f"the server rejected our request due to an error in our request: {error}"
         raise status.StatusError(422, "Invalid", message, details={}) from error
     return _as_object(patched)
+
+
+def _check_copied(size: int) -> None:
+    """A few copies of copies would otherwise fill the memory."""
+    if size > _MAX_COPIED_BYTES:
+        raise status.too_large("the JSON patch copies too much")
 
 
 def merge_patch(document: Any, patch: Any) -> Any:

@@ -63,7 +63,7 @@ class Dispatcher:
         except StatusError as error:
             return refusal(error)
         except web.HTTPRequestEntityTooLarge:
-            return refusal(StatusError(413, "RequestEntityTooLarge", "the body of the request is too large"))
+            return refusal(status.too_large("the body of the request is too large"))
         except Exception:
             _log.exception("answering a request: unexpected error")
             return refusal(StatusError(500, "InternalError", "an internal error occurred; the server's log has it"))

@@ -7,15 +7,14 @@ Decodes parameters and bodies, has `Collection` do the work and shapes the answe
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 from aiohttp import web
 
-from provisioner.embedded.apiserver import lifecycle, status, tables
-from provisioner.embedded.apiserver.clusters import Cluster, key_of
+from provisioner.embedded.apiserver import status, tables
+from provisioner.embedded.apiserver.clusters import Cluster
 from provisioner.embedded.apiserver.collection import Collection, Deletion, Write
 from provisioner.embedded.apiserver.kinds import Kind
 from provisioner.embedded.apiserver.merge import patches
@@ -23,7 +22,7 @@ from provisioner.embedded.apiserver.routes.answers import answer, read_json, rea
 from provisioner.embedded.apiserver.routes.request import Parameters, invalid_option
 from provisioner.embedded.apiserver.selectors import Selection
 from provisioner.embedded.apiserver.shape import Json
-from provisioner.embedded.apiserver.storage import HistoryGone, Key
+from provisioner.embedded.apiserver.storage import HistoryGone
 
 APPLY: Final = frozenset({"application/apply-patch+yaml", "application/apply-patch+json"})
 JSON_PATCH: Final = "application/json-patch+json"
@@ -77,10 +76,8 @@ async def update(call: Call) -> web.Response:
     document = await read_object(call.request)
     document.setdefault("apiVersion", call.kind.api_version)
     document.setdefault("kind", call.kind.kind)
-    document.setdefault("metadata", {})
     write = call.write()
-    lifecycle.check_version_is_stated(document, call.kind)
-    return answer(call.collection.update(call.name, lambda _: document, write), warnings=write.warnings)
+    return answer(call.collection.replace(call.name, document, write), warnings=write.warnings)
 
 
 async def patch(call: Call) -> web.Response:
@@ -109,18 +106,19 @@ async def patch(call: Call) -> web.Response:
 
 async def delete(call: Call) -> web.Response:
     """One object: its Status when it is gone, the object while something holds it."""
-    deletion = await _deletion(call)
-    before = call.collection.get(call.name)
-    after = call.collection.delete(call.name, deletion)
-    if not deletion.dry_run and call.cluster.read(_key(call, call.name)) is not None:
-        return answer(after)
-    return answer(status.success(call.kind.target, call.name, before["metadata"]["uid"]))
+    document, gone = call.collection.delete(call.name, await _deletion(call))
+    if not gone:
+        return answer(document)
+    return answer(status.success(call.kind.target, call.name, document["metadata"]["uid"]))
 
 
 async def delete_collection(call: Call) -> web.Response:
     """Every selected object; answers what was selected."""
     deletion = await _deletion(call)
-    selected = list(_selected(call, call.parameters.selection(call.kind), at=0))
+    selection = call.parameters.selection(call.kind)
+    page = call.cluster.storage.scan(call.cluster.identity, call.kind.storage_key, namespace=call.namespace)
+    documents = (call.kind.in_version(orjson.loads(body)) for _, body in page.entries)
+    selected = [document for document in documents if selection.selects(document)]
     for document in selected:
         metadata = document["metadata"]
         Collection(call.cluster, call.kind, metadata.get("namespace", "")).delete(metadata["name"], deletion)
@@ -188,7 +186,7 @@ def _page(
         )
         at = page.revision
         for key, body in page.entries:
-            document = _decoded(call.kind, body)
+            document = call.kind.in_version(orjson.loads(body))
             if not selection.selects(document):
                 continue
             if limit and len(found) == limit:
@@ -201,21 +199,6 @@ def _page(
             return found, True, at
         last = page.entries[-1][0]
         after = (last.namespace, last.name)
-
-
-def _selected(call: Call, selection: Selection, *, at: int) -> Iterator[Json]:
-    page = call.cluster.storage.scan(call.cluster.identity, call.kind.storage_key, namespace=call.namespace, at=at)
-    for _, body in page.entries:
-        document = _decoded(call.kind, body)
-        if selection.selects(document):
-            yield document
-
-
-def _decoded(kind: Kind, body: bytes) -> Json:
-    document: Json = orjson.loads(body)
-    if kind.custom:
-        document["apiVersion"] = kind.api_version
-    return document
 
 
 def _exact_revision(call: Call) -> int:
@@ -251,6 +234,8 @@ async def _deletion(call: Call) -> Deletion:
     if not isinstance(options, dict):
         raise status.bad_request("the body of a DELETE is a DeleteOptions object")
     preconditions = options.get("preconditions") or {}
+    if not isinstance(preconditions, dict):
+        raise status.bad_request("preconditions must be an object")
     policy = options.get("propagationPolicy") or call.parameters.text("propagationPolicy") or None
     if options.get("orphanDependents") is not None:
         policy = "Orphan" if options["orphanDependents"] else "Background"
@@ -266,7 +251,3 @@ async def _deletion(call: Call) -> Deletion:
         resource_version=preconditions.get("resourceVersion"),
         dry_run=call.parameters.dry_run() or options.get("dryRun") == ["All"],
     )
-
-
-def _key(call: Call, name: str) -> Key:
-    return key_of(call.kind, call.namespace or "", name)

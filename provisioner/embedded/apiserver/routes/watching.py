@@ -6,8 +6,9 @@ seen twice. A revision that is no longer kept is answered with a 410 event, afte
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from aiohttp import web
@@ -102,7 +103,7 @@ def _beginning(call: Call, selection: Selection) -> Iterator[Json]:
         return
     page = call.cluster.storage.scan(call.cluster.identity, call.kind.storage_key, namespace=call.namespace)
     for _, body in page.entries:
-        document = _versioned(call, orjson.loads(body))
+        document = call.kind.in_version(orjson.loads(body))
         if selection.selects(document):
             yield {"type": ChangeType.ADDED.value, "object": document}
     if initial:
@@ -112,12 +113,11 @@ def _beginning(call: Call, selection: Selection) -> Iterator[Json]:
 async def _following(call: Call, selection: Selection, subscription: Subscription) -> AsyncIterator[Json]:
     seconds = call.parameters.number("timeoutSeconds", maximum=MAX_WATCH_SECONDS) or _DEFAULT_SECONDS
     bookmarks = call.parameters.flag("allowWatchBookmarks")
-    left = float(seconds)
-    while left > 0:
-        wait = min(left, _BOOKMARK_SECONDS)
-        started = subscription.seconds()
+    time = asyncio.get_running_loop().time
+    end = time() + seconds
+    while (left := end - time()) > 0:
         try:
-            change = await subscription.next(wait)
+            change = await subscription.next(min(left, _BOOKMARK_SECONDS))
         except TimeoutError:
             if bookmarks:
                 yield _bookmark(call, call.cluster.storage.revision(call.cluster.identity), None)
@@ -127,7 +127,6 @@ async def _following(call: Call, selection: Selection, subscription: Subscriptio
             event = _event(call, change, selection)
             if event:
                 yield event
-        left -= subscription.seconds() - started
 
 
 def _event(call: Call, change: Change, selection: Selection) -> Json | None:
@@ -139,14 +138,7 @@ def _event(call: Call, change: Change, selection: Selection) -> Json | None:
         # It left the selection: its last selected state, with the revision at which it left.
         document = orjson.loads(change.previous)
         document["metadata"]["resourceVersion"] = str(change.revision)
-    return {"type": seen.value, "object": _versioned(call, document)}
-
-
-def _versioned(call: Call, document: Any) -> Json:
-    if call.kind.custom:
-        document["apiVersion"] = call.kind.api_version
-    found: Json = document
-    return found
+    return {"type": seen.value, "object": call.kind.in_version(document)}
 
 
 def _bookmark(call: Call, revision: int, annotations: dict[str, str] | None) -> Json:
