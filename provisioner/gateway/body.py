@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 
 from provisioner.gateway.model_field import BodyError, ModelScanner, Span, find_plain, read_string
 from provisioner.gateway.multipart import find_model_parts, is_multipart
@@ -20,12 +21,11 @@ _QUICK_BYTES = 64 * 1024
 class RequestBody:
     """Takes the pieces of a body as they arrive."""
 
-    __slots__ = ("_content_type", "_data", "_limit_bytes", "_multipart", "_scanner", "_spans")
+    __slots__ = ("_data", "_form_type", "_limit_bytes", "_scanner", "_spans")
 
     def __init__(self, content_type: bytes | None, limit_bytes: int) -> None:
-        self._content_type = content_type or b""
+        self._form_type = content_type if content_type is not None and is_multipart(content_type) else None
         self._limit_bytes = limit_bytes
-        self._multipart = is_multipart(content_type)
         self._data: bytes | bytearray = b""
         self._scanner: ModelScanner | None = None
         self._spans: Sequence[Span] = ()
@@ -43,7 +43,7 @@ class RequestBody:
 
     def scan(self) -> None:
         """Reads on in what has arrived, so that a big body is not read in one go. Raises `RefusedError` (400)."""
-        if self._multipart or not self._data:
+        if not self._data or self._form_type is not None:
             return
         try:
             self._scan().advance()
@@ -52,27 +52,30 @@ class RequestBody:
 
     def model(self) -> str:
         """The model that the complete body names; of several, the last, as engines do. Raises `RefusedError` (400)."""
+        data = self._data
+        if self._scanner is None and len(data) <= _QUICK_BYTES and self._form_type is None:
+            found = find_plain(data)
+            if found is not None:
+                self._spans = (found[0],)
+                return found[1]
         try:
-            self._spans = self._find()
-            if not self._spans:
-                raise RefusedError(missing_model())
-            last = self._spans[-1]
-            if not self._multipart:
-                return read_string(self._data, last)
-            return self._data[last[0] : last[1]].decode()
+            return self._find()
         except (BodyError, UnicodeDecodeError) as error:
             raise RefusedError(malformed_body(str(error))) from error
 
-    def rewritten(self, model: str) -> bytes:
-        """The body with `model` in place of every model that it names; call `model` first."""
-        replacement = model.encode() if self._multipart else json.dumps(model).encode()
-        parts: list[bytes | bytearray | memoryview] = []
-        view = memoryview(self._data)
+    def rewritten(self, model: str) -> bytes | bytearray:
+        """The body with `model` in place of every model that it names; call the method `model` first."""
+        data = self._data
+        replacement = _json_string(model) if self._form_type is None else model.encode()
+        if len(self._spans) == 1:
+            start, end = self._spans[0]
+            return data[:start] + replacement + data[end:]
+        pieces: list[bytes | bytearray] = []
         position = 0
         for start, end in self._spans:
-            parts += (view[position:start], replacement)
+            pieces += (data[position:start], replacement)
             position = end
-        return b"".join((*parts, view[position:]))
+        return b"".join((*pieces, data[position:]))
 
     def _scan(self) -> ModelScanner:
         if self._scanner is None:
@@ -80,13 +83,21 @@ class RequestBody:
             self._scanner = ModelScanner(self._data)
         return self._scanner
 
-    def _find(self) -> Sequence[Span]:
+    def _find(self) -> str:
         if not self._data:
-            return ()
-        if self._multipart:
-            return find_model_parts(self._data, self._content_type)
-        if self._scanner is None and len(self._data) <= _QUICK_BYTES:
-            span = find_plain(self._data)
-            if span is not None:
-                return (span,)
-        return self._scan().finish()
+            raise RefusedError(missing_model())
+        if self._form_type is not None:
+            self._spans = find_model_parts(self._data, self._form_type)
+            return self._data[slice(*self._last_span())].decode()
+        self._spans = self._scan().finish()
+        return read_string(self._data, self._last_span())
+
+    def _last_span(self) -> Span:
+        if not self._spans:
+            raise RefusedError(missing_model())
+        return self._spans[-1]
+
+
+@lru_cache(maxsize=4096)
+def _json_string(text: str) -> bytes:
+    return json.dumps(text).encode()

@@ -16,10 +16,10 @@ from typing import cast
 
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.exchange import Exchange
-from provisioner.gateway.models import is_models_path, models_answer
+from provisioner.gateway.models import models_answer
 from provisioner.gateway.reader import RequestReader
 from provisioner.gateway.refusal import Refusal, RefusedError, timed_out, too_many_connections
-from provisioner.gateway.request import Request
+from provisioner.gateway.request import Request, Service
 
 _UNREAD_BYTES = 64 * 1024
 _LINGER_SECONDS = 2.0
@@ -31,6 +31,10 @@ class _Phase(Enum):
     BODY = auto()
     ANSWER = auto()
     LINGER = auto()
+
+
+_IDLE, _HEAD, _BODY, _ANSWER, _LINGER = _Phase  # bound once: reading a member of an enum is slow on this path
+_REPLICA = Service.REPLICA
 
 
 class CallerConnection(asyncio.Protocol):
@@ -46,9 +50,9 @@ class CallerConnection(asyncio.Protocol):
         self._ending: Refusal | None = None
         self._unread = b""
         self._is_serving = False
-        self._is_slow = False
+        self.is_slow = False
         self._is_paused = False
-        self._phase = _Phase.IDLE
+        self._phase = _IDLE
         self._deadline = 0.0
 
     # What the transport calls.
@@ -57,15 +61,15 @@ class CallerConnection(asyncio.Protocol):
         """A customer has connected."""
         self._transport = cast("asyncio.Transport", transport)
         self._path.connections.add(self)
-        self._enter(_Phase.HEAD, self._path.limits.header_seconds)
+        self._enter(_IDLE, self._path.limits.header_seconds)
         if len(self._path.connections) > self._path.limits.connections:
             self._end_with(too_many_connections())
 
     def data_received(self, data: bytes) -> None:
         """Reads on, or keeps what belongs to a later request."""
-        if self._phase is _Phase.LINGER:
+        if self._phase is _LINGER:
             return
-        if self._request is None and not (self._is_slow or self._unread or self._reader.ready):
+        if self._request is None and not (self.is_slow or self._unread or self._reader.ready):
             self._feed(data)
             self._serve_ready()
             return
@@ -86,7 +90,7 @@ class CallerConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The caller reads more slowly than the replica writes."""
-        self._is_slow = True
+        self.is_slow = True
         if self._exchange is not None:
             self._exchange.pause()
         else:
@@ -94,7 +98,7 @@ class CallerConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """The caller has caught up."""
-        self._is_slow = False
+        self.is_slow = False
         if self._exchange is not None:
             self._exchange.resume()
         else:
@@ -123,13 +127,9 @@ class CallerConnection(asyncio.Protocol):
         self._request = self._exchange = None
         self._transport.abort()
 
-    def is_slow(self) -> bool:
-        """Whether the caller has not taken what was sent."""
-        return self._is_slow
-
-    def wait_until(self, deadline: float) -> None:
-        """Sets the end of the present silence, in the loop's time."""
-        self._deadline = deadline
+    def wait_at_most(self, seconds: float) -> None:
+        """Bounds the silence that begins now."""
+        self._deadline = self._loop.time() + seconds
 
     # What the gateway calls.
 
@@ -139,16 +139,21 @@ class CallerConnection(asyncio.Protocol):
             return
         if self._exchange is not None:
             self._exchange.expire()
-        elif self._phase is _Phase.BODY:
+        elif self._phase is _BODY:
             self._end_with(timed_out("request body"))
-        elif self._phase is _Phase.HEAD and self._reader.is_in_head:
+        elif self._phase is _HEAD:
             self._end_with(timed_out("header block"))
         else:
             self._transport.abort()
 
+    def break_off(self) -> None:
+        """Ends the connection and whatever goes on for it."""
+        self._leave()
+        self._transport.abort()
+
     def close_if_idle(self) -> None:
         """Closes a connection on which nothing is going on."""
-        if self._phase is _Phase.IDLE and not self._is_slow:
+        if self._phase is _IDLE and not self.is_slow:
             self._transport.close()
 
     # Inside.
@@ -165,7 +170,7 @@ class CallerConnection(asyncio.Protocol):
             return
         self._is_serving = True
         ready = self._reader.ready
-        while self._request is None and not self._is_slow and self._phase is not _Phase.LINGER:
+        while self._request is None and not self.is_slow and self._phase is not _LINGER:
             if ready:
                 self._serve(ready.popleft())
             elif self._ending is not None:
@@ -181,20 +186,24 @@ class CallerConnection(asyncio.Protocol):
 
     def _serve(self, request: Request) -> None:
         self._request = request
-        self._phase = _Phase.ANSWER
-        access = request.access
-        if isinstance(access, Refusal):
-            self.refuse(access)
-        elif request.method == b"OPTIONS":
-            self._answer(204, b"", headers=(("Allow", "GET, HEAD, POST, OPTIONS"),))
-        elif is_models_path(request.path):
-            try:
-                self._answer(200, models_answer(request.path, access))
-            except RefusedError as error:
-                self.refuse(error.refusal)
-        else:
-            self._exchange = exchange = Exchange(self._path, self, request=request, access=access)
+        self._phase = _ANSWER
+        if request.refusal is not None:
+            self.refuse(request.refusal)
+        elif request.service is _REPLICA:
+            self._exchange = exchange = Exchange(self._path, self, request)
             exchange.begin()
+        elif request.service is Service.MODELS:
+            self._answer_models(request)
+        else:
+            self._answer(204, b"", headers=(("Allow", "GET, HEAD, POST, OPTIONS"),))
+
+    def _answer_models(self, request: Request) -> None:
+        try:
+            answer = models_answer(request.target.partition(b"?")[0], request.access)
+        except RefusedError as error:
+            self.refuse(error.refusal)
+        else:
+            self._answer(200, answer)
 
     def _wait_for_more(self) -> None:
         """Nothing is complete: a body, a header block or the next request is awaited."""
@@ -202,20 +211,20 @@ class CallerConnection(asyncio.Protocol):
         pending = self._reader.pending
         if pending is None:
             if self._reader.is_in_head:
-                self._enter(_Phase.HEAD, limits.header_seconds)
-            elif self._phase is not _Phase.HEAD:
-                self._enter(_Phase.IDLE, limits.keep_alive_seconds)
+                self._enter(_HEAD, limits.header_seconds)
+            else:
+                self._enter(_IDLE, limits.keep_alive_seconds)
                 if self._path.is_draining:
                     self._transport.close()
-        elif isinstance(pending.access, Refusal):
-            self._end_with(pending.access)
+        elif pending.refusal is not None:
+            self._end_with(pending.refusal)
         else:
             self._take_body(pending)
 
     def _take_body(self, pending: Request) -> None:
-        if self._phase is not _Phase.BODY and pending.head.expects_continue():
+        if self._phase is not _BODY and pending.expects_continue:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._enter(_Phase.BODY, self._path.limits.body_seconds)
+        self._enter(_BODY, self._path.limits.body_seconds)
         try:
             pending.body.scan()
         except RefusedError as error:
@@ -227,7 +236,7 @@ class CallerConnection(asyncio.Protocol):
         """Sends an answer of our own and finishes the request."""
         request = self._request
         keep_alive = keep_alive and request is not None and request.keep_alive and not self._path.is_draining
-        request_id = request.request_id if request else self._path.naming.request_id(None)
+        request_id = request.request_id if request else self._path.naming.name({})[0]
         lines = [
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
             f"date: {format_datetime(self._path.clock.now(), usegmt=True)}",
@@ -254,7 +263,7 @@ class CallerConnection(asyncio.Protocol):
     def _linger(self) -> None:
         """Closes our side and listens on for a moment, until the caller closes too."""
         limits = self._path.limits
-        self._enter(_Phase.LINGER, limits.silence_seconds if self._is_slow else _LINGER_SECONDS)
+        self._enter(_LINGER, limits.silence_seconds if self.is_slow else _LINGER_SECONDS)
         self._unread = b""
         if not self._transport.is_closing():
             self._resume_reading()

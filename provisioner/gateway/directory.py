@@ -40,7 +40,7 @@ class Directory:
         leaves it out.
         """
         route = self._routes.get((key.tenant, alias))
-        if route is None or not _same_team(key, route):
+        if route is None or (key.team is not None and not _same_team(key, route)):
             raise RefusedError(unknown_model(alias))
         if key.endpoints is not None and route.endpoint not in key.endpoints:
             raise RefusedError(forbidden(alias))

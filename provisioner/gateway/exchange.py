@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Protocol
 
 from provisioner.domain.snapshot import Backend, Route
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.refusal import Refusal, RefusedError, no_replica, upstream_broke, upstream_silent
-from provisioner.gateway.request import Access, Request
-from provisioner.gateway.upstream import ResponseHead, UpstreamConnection
+from provisioner.gateway.request import Request
+from provisioner.gateway.upstream import UpstreamConnection
 
 _log = logging.getLogger(__name__)
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 _BODILESS = frozenset((204, 304))
+_NO_BACKENDS: Iterator[Backend] = iter(())
 
 
 class Caller(Protocol):
-    """The connection on which the answer goes out."""
+    """The connection on which the answer goes out. `is_slow` while it has not taken what was sent."""
+
+    is_slow: bool
 
     def write(self, data: bytes) -> None:
         """Sends the next bytes of the answer."""
@@ -44,12 +47,8 @@ class Caller(Protocol):
         """Breaks the connection off: the only honest end for an answer that has begun and cannot be completed."""
         ...
 
-    def is_slow(self) -> bool:
-        """Whether more is waiting to be sent than the caller has taken."""
-        ...
-
-    def wait_until(self, deadline: float) -> None:
-        """Sets when, in the loop's time, the present silence has lasted too long."""
+    def wait_at_most(self, seconds: float) -> None:
+        """Bounds the silence that begins now."""
         ...
 
 
@@ -57,42 +56,41 @@ class Exchange:
     """Carries one request to one replica and its answer back."""
 
     __slots__ = (
-        "_access",
         "_backends",
         "_body",
         "_caller",
-        "_chunked",
         "_connecting",
-        "_head_sent",
+        "_has_answered",
+        "_head",
+        "_is_chunked",
         "_keep_alive",
-        "_loop",
         "_path",
         "_request",
         "_route",
         "_upstream",
     )
 
-    def __init__(self, path: DataPath, caller: Caller, *, request: Request, access: Access) -> None:
+    def __init__(self, path: DataPath, caller: Caller, request: Request) -> None:
         self._path = path
         self._caller = caller
         self._request = request
-        self._access = access
-        self._keep_alive = request.keep_alive
-        self._loop = asyncio.get_running_loop()
-        self._backends: Iterator[Backend] = iter(())
-        self._body = b""
-        self._chunked = False
-        self._connecting: asyncio.Task[None] | None = None
-        self._head_sent = False
         self._route: Route | None = None
+        self._backends: Iterator[Backend] = _NO_BACKENDS
+        self._body: bytes | bytearray = b""
+        self._connecting: asyncio.Task[None] | None = None
         self._upstream: UpstreamConnection | None = None
+        self._head: list[bytes] = []
+        self._has_answered = False
+        self._is_chunked = False
+        self._keep_alive = True
 
     def begin(self) -> None:
         """Finds the route and sends the request on its way, or refuses it."""
         request = self._request
         try:
             alias = request.body.model()
-            route = self._access.directory.route(self._access.key, alias)
+            directory, key = request.access
+            route = directory.route(key, alias)
             if not route.backends:
                 raise RefusedError(no_replica(alias))
         except RefusedError as error:
@@ -101,7 +99,7 @@ class Exchange:
         self._route = route
         self._body = request.body.rewritten(route.upstream_model)
         self._backends = iter(self._path.in_turn(route))
-        self._caller.wait_until(self._loop.time() + self._path.limits.upstream_header_seconds)
+        self._caller.wait_at_most(self._path.limits.upstream_header_seconds)
         self._send_to_next()
 
     # What the caller's connection calls.
@@ -127,29 +125,52 @@ class Exchange:
     def expire(self) -> None:
         """The deadline has passed."""
         self.cancel()
-        self._note_failure("HeaderTimeout" if not self._head_sent else "Silence")
+        self._note_failure("Silence" if self._has_answered else "HeaderTimeout")
         self._end_without_answer(upstream_silent())
 
     # What the replica's connection calls.
 
-    def relay(self, head: ResponseHead | None, body: bytes, *, complete: bool) -> None:
-        """Passes a piece of the answer on at once."""
-        pieces: list[bytes] = []
-        if head is not None:
-            self._begin_answer(head, pieces)
-        if not self._chunked:
-            pieces.append(body)
+    def begin_answer(self, status: int, lines: list[bytes], length: bytes | None) -> None:
+        """Takes the head of the answer: the lines to pass on and the `Content-Length`, if there is one."""
+        request, path = self._request, self._path
+        self._keep_alive = request.keep_alive and not path.is_draining
+        path.counters.answers[status] += 1
+        head = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, *lines]
+        head += (b"x-request-id: ", request.request_id, b"\r\n")
+        if length is not None:
+            head += (b"content-length: ", length, b"\r\n")
+        elif status not in _BODILESS:
+            if request.is_http_1_0:
+                self._keep_alive = False
+            else:
+                self._is_chunked = True
+                head.append(b"transfer-encoding: chunked\r\n")
+        if not self._keep_alive:
+            head.append(b"connection: close\r\n")
+        elif request.is_http_1_0:
+            head.append(b"connection: keep-alive\r\n")
+        head.append(b"\r\n")
+        self._head = head
+
+    def relay(self, body: Sequence[bytes], *, complete: bool) -> None:
+        """Passes on at once what has arrived of the answer."""
+        pieces = self._head
+        if self._has_answered:
+            pieces = []
+        self._has_answered = True
+        if not self._is_chunked:
+            pieces += body
         elif body:
-            pieces += (b"%x\r\n" % len(body), body, b"\r\n")
-        if complete:
-            if self._chunked:
-                pieces.append(b"0\r\n\r\n")
-            self._upstream = None
+            pieces += (b"%x\r\n" % sum(map(len, body)), *body, b"\r\n")
+        if not complete:
+            self._caller.wait_at_most(self._path.limits.silence_seconds)
             self._caller.write(b"".join(pieces))
-            self._caller.finish(keep_alive=self._keep_alive)
             return
-        self._caller.wait_until(self._loop.time() + self._path.limits.silence_seconds)
+        if self._is_chunked:
+            pieces.append(b"0\r\n\r\n")
+        self._upstream = None
         self._caller.write(b"".join(pieces))
+        self._caller.finish(keep_alive=self._keep_alive)
 
     def upstream_failed(self, reason: str) -> None:
         """The replica broke off. What has been sent once is not sent again."""
@@ -157,34 +178,12 @@ class Exchange:
         self._note_failure(reason)
         self._end_without_answer(upstream_broke())
 
-    def _begin_answer(self, head: ResponseHead, pieces: list[bytes]) -> None:
-        request = self._request
-        self._head_sent = True
-        self._path.counters.answers[head.status] += 1
-        pieces.append(_STATUS_LINES.get(head.status) or b"HTTP/1.1 %d \r\n" % head.status)
-        pieces += head.lines
-        pieces += (b"x-request-id: ", request.request_id, b"\r\n")
-        has_body = head.status not in _BODILESS and request.method != b"HEAD"
-        if head.length is not None:
-            pieces += (b"content-length: ", head.length, b"\r\n")
-        elif has_body and request.is_http_1_0:
-            self._keep_alive = False
-        elif has_body:
-            self._chunked = True
-            pieces.append(b"transfer-encoding: chunked\r\n")
-        if self._path.is_draining:
-            self._keep_alive = False
-        if not self._keep_alive:
-            pieces.append(b"connection: close\r\n\r\n")
-        else:
-            pieces.append(b"connection: keep-alive\r\n\r\n" if request.is_http_1_0 else b"\r\n")
-
     def _send_to_next(self) -> None:
         """Sends to the next replica: on an open connection at once, else when a new one stands."""
         for backend in self._backends:
             upstream = self._path.pool.take(backend)
             if upstream is None:
-                self._connecting = self._loop.create_task(self._connect(backend))
+                self._connecting = asyncio.create_task(self._connect(backend))
             else:
                 self._send(upstream)
             return
@@ -206,29 +205,26 @@ class Exchange:
         request, body = self._request, self._body
         head = b"".join(
             (
-                request.method,
-                b" ",
-                request.path,
-                request.query,
+                b"POST ",
+                request.target,
                 b" HTTP/1.1\r\nhost: ",
-                upstream.backend.host.encode(),
+                upstream.host,
                 b"\r\n",
-                *request.head.lines,
-                *request.head.content_type_line(),
+                *request.lines,
                 b"x-request-id: ",
                 request.request_id,
                 b"\r\n",
-                *self._path.naming.trace_lines(request.head.withheld),
+                *request.trace_lines,
                 b"content-length: %d\r\n\r\n" % len(body),
             )
         )
         self._body = b""
-        upstream.send(self, head, body, is_head_request=request.method == b"HEAD")
-        if self._caller.is_slow():
+        upstream.send(self, head, body)
+        if self._caller.is_slow:
             upstream.pause_reading()
 
     def _end_without_answer(self, refusal: Refusal) -> None:
-        if self._head_sent:
+        if self._has_answered:
             self._caller.abort()
         else:
             self._caller.refuse(refusal)

@@ -46,14 +46,14 @@ class BodyError(Exception):
     """The body is not one JSON object whose members can be told apart."""
 
 
-def find_plain(body: bytes | bytearray) -> Span | None:
-    """The span of the only top-level `model` string, quotes included, or None when this quick proof fails.
+def find_plain(body: bytes | bytearray) -> tuple[Span, str] | None:
+    """The span of the only top-level `model` string, quotes included, and what it says; None when this proof fails.
 
     A top-level `model` exists (the parser says so), it is spelled plainly (an escaped spelling has `\\u006` in it), and
     the text holds one such spelling: so that one is it.
     """
     at = body.find(b'"model"')
-    if at < 0 or body.find(b'"model"', at + 7) >= 0 or body.find(rb"\u006") >= 0:
+    if at < 0 or body.find(b'"model"', at + 7) >= 0 or (b"\\" in body and rb"\u006" in body):
         return None
     value = _PLAIN_VALUE.match(body, at + 7)
     if value is None:
@@ -62,7 +62,8 @@ def find_plain(body: bytes | bytearray) -> Span | None:
         members = from_json(body)
     except ValueError:
         return None
-    return value.span(1) if type(members) is dict and "model" in members else None
+    model = members.get("model") if type(members) is dict else None
+    return (value.span(1), model) if type(model) is str else None
 
 
 def read_string(body: bytes | bytearray, span: Span) -> str:

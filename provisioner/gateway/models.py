@@ -18,11 +18,6 @@ def models_answer(path: bytes, access: Access) -> bytes:
     return json.dumps(_model(access.directory.route(access.key, alias))).encode()
 
 
-def is_models_path(path: bytes) -> bool:
-    """Whether `path` is answered here."""
-    return path == MODELS_PATH or path.startswith(MODELS_PATH + b"/")
-
-
 def _model(route: Route) -> dict[str, object]:
     return {
         "id": route.alias,

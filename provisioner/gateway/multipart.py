@@ -18,9 +18,9 @@ _PARTS_LIMIT = 256
 _PART_HEAD_LIMIT = 8192
 
 
-def is_multipart(content_type: bytes | None) -> bool:
+def is_multipart(content_type: bytes) -> bool:
     """Whether a body of this content type has parts."""
-    return content_type is not None and content_type[:19].lower() == b"multipart/form-data"
+    return content_type[:19].lower() == b"multipart/form-data"
 
 
 def find_model_parts(body: bytes | bytearray, content_type: bytes) -> Sequence[Span]:

@@ -69,7 +69,7 @@ class OperatorPages:
                 and {
                     "version": snapshot.version,
                     "createdAt": snapshot.created_at.isoformat(),
-                    "ageSeconds": age and age.total_seconds(),
+                    "ageSeconds": age.total_seconds() if age is not None else None,
                     "keys": len(snapshot.keys),
                 },
                 "routes": [

@@ -8,55 +8,59 @@ writes nothing.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 import httptools
 
 from provisioner.gateway.body import RequestBody
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
-from provisioner.gateway.header import Field, RequestHead, read_request_head
+from provisioner.gateway.header import Field, caller_secret, expects_continue, read_request_head
 from provisioner.gateway.refusal import (
-    Refusal,
     RefusedError,
     body_too_large,
     headers_too_large,
     malformed_http,
-    method_not_allowed,
     not_ready,
     unauthenticated,
     version_not_supported,
 )
-from provisioner.gateway.request import MODELS_PATH, Access, Request, split_target
+from provisioner.gateway.request import Access, Request, find_service, plain_target
 
 _VERSIONS = frozenset(("1.0", "1.1"))
-_READING = frozenset((b"GET", b"HEAD"))
 
 
 class RequestReader:
-    """Parses one connection. Complete requests wait in `ready`, in their order."""
+    """Parses one connection. Complete requests wait in `ready`, in their order.
+
+    `pending` is the request whose header block is complete and whose body is not.
+    """
 
     def __init__(self, path: DataPath) -> None:
         self.ready: deque[Request] = deque()
-        self.is_in_head = False
+        self.pending: Request | None = None
         self._path = path
         self._limits = path.limits
         self._parser = httptools.HttpRequestParser(self)
-        self._request: Request | None = None
         self._is_last = False
         self._target = b""
         self._fields: list[Field] = []
-        self._head_bytes = 0
-        self._unfinished_bytes = 0
+        self._secret: bytes | None = None
+        self._access: Access | None = None
+        self._fed_bytes = 0
+        self._barren_bytes = 0
+        self._has_body_moved = False
 
     @property
-    def pending(self) -> Request | None:
-        """The request whose header block is complete and whose body is not."""
-        return self._request
+    def is_in_head(self) -> bool:
+        """Whether a request has begun whose header block is not complete."""
+        return self.pending is None and self._barren_bytes > 0
 
     def feed(self, data: bytes) -> None:
         """Reads on. Raises `RefusedError` when the connection must end with that refusal."""
         if self._is_last:
             return
+        self._fed_bytes = self._barren_bytes + len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -66,10 +70,11 @@ class RequestReader:
                 raise error.__context__ from None
             if not self._is_last:  # what follows a request that closes its connection is of no interest
                 raise RefusedError(malformed_http(str(error))) from None
-        if self.is_in_head and not self.ready:  # then all of `data` belongs to this unfinished header block
-            self._unfinished_bytes += len(data)
-            if self._unfinished_bytes > self._limits.header_bytes:
-                raise RefusedError(headers_too_large())
+        if self.ready or self._has_body_moved:
+            self._has_body_moved = False
+            self._barren_bytes = 0
+        else:
+            self._bound_unfinished()
 
     def release(self) -> None:
         """Lets go of the parser, which refers back to this object."""
@@ -77,95 +82,86 @@ class RequestReader:
 
     # What the parser calls.
 
-    def on_message_begin(self) -> None:
-        """The first byte of a request."""
-        self.is_in_head = True
-        self._target = b""
-        self._fields = []
-        self._head_bytes = 0
-        self._unfinished_bytes = 0
-
     def on_url(self, url: bytes) -> None:
         """A piece of the request line's target."""
         self._target += url
-        self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field; trailers are counted and dropped."""
-        self._count_head(len(name) + len(value) + 4)
+        """A header field, or a trailer, which goes nowhere."""
         self._fields.append((name.lower(), value))
-        if len(self._fields) > self._limits.header_count:
-            raise RefusedError(headers_too_large())
 
     def on_headers_complete(self) -> None:
         """The header block is whole: everything that does not need the body is decided here."""
-        version = self._parser.get_http_version()
+        parser, limits, fields, target = self._parser, self._limits, self._fields, self._target
+        self._fields, self._target = [], b""
+        if self._fed_bytes > limits.header_bytes:
+            _check_size(target, fields, limits.header_bytes)
+        if len(fields) > limits.header_count:
+            raise RefusedError(headers_too_large())
+        version = parser.get_http_version()
         if version not in _VERSIONS:
             raise RefusedError(version_not_supported())
-        if self._parser.should_upgrade():
+        if parser.should_upgrade():
             raise RefusedError(malformed_http("it asks for another protocol"))
-        head = read_request_head(self._fields, version=version)
-        self.is_in_head = False
-        self._request = request = Request(
-            method=self._parser.get_method(),
-            path=b"",
-            query=b"",
-            head=head,
-            body=RequestBody(head.withheld.get(b"content-type"), self._limits.body_bytes),
-            request_id=self._path.naming.request_id(head.withheld.get(b"x-request-id")),
-            is_http_1_0=version == "1.0",
-            keep_alive=self._parser.should_keep_alive(),
-            access=not_ready(),
-        )
-        self._check_length(head)
+        lines, withheld = read_request_head(fields, version=version)
+        self.pending = request = Request()
+        request.method = parser.get_method()
+        request.lines = lines
+        request.request_id, request.trace_lines = self._path.naming.name(withheld)
+        request.is_http_1_0 = version == "1.0"
+        request.keep_alive = parser.should_keep_alive()
+        if int(withheld.get(b"content-length", b"0")) > limits.body_bytes:
+            raise RefusedError(body_too_large(limits.body_bytes))
+        request.expects_continue = b"expect" in withheld and expects_continue(withheld)
         try:
-            request.access = self._authenticate(request)
-            request.path, request.query = split_target(self._target)
-            _check_method(request)
+            request.access = self._authenticate(withheld)
+            request.target = target if target.startswith(b"/") else plain_target(target)
+            request.service = find_service(request.method, request.target.partition(b"?")[0])
+            request.body = RequestBody(withheld.get(b"content-type"), limits.body_bytes)
         except RefusedError as error:
-            request.access = error.refusal
+            request.refusal = error.refusal
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body; that of a refused request is dropped."""
-        request = self._request
-        if request is not None and not isinstance(request.access, Refusal):
+        self._has_body_moved = True
+        request = self.pending
+        if request is not None and request.refusal is None:
             request.body.append(body)
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        request, self._request = self._request, None
+        if self._fields:
+            _check_size(b"", self._fields, self._limits.header_bytes)
+            self._fields = []
+        request, self.pending = self.pending, None
         if request is not None:
             self.ready.append(request)
             self._is_last = not request.keep_alive
 
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self._limits.header_bytes:
+    def _bound_unfinished(self) -> None:
+        """Bounds what the parser holds of a header block, chunk extension or trailer that does not end."""
+        self._barren_bytes = self._fed_bytes
+        if self._barren_bytes > self._limits.header_bytes:
             raise RefusedError(headers_too_large())
 
-    def _check_length(self, head: RequestHead) -> None:
-        length = head.withheld.get(b"content-length")
-        if length is not None and int(length) > self._limits.body_bytes:
-            raise RefusedError(body_too_large(self._limits.body_bytes))
-        head.expects_continue()
-
-    def _authenticate(self, request: Request) -> Access:
-        directory = self._path.directory
+    def _authenticate(self, withheld: Mapping[bytes, bytes]) -> Access:
+        """Who asks. The key that this connection used last is not hashed again while the directory stays the same."""
+        directory, access = self._path.directory, self._access
         if directory is None:
             raise RefusedError(not_ready())
-        secret = request.head.secret()
-        key = directory.key(secret) if secret else None
-        if key is None or is_expired(key, self._path.clock):
+        secret = caller_secret(withheld)
+        if access is None or secret != self._secret or access.directory is not directory:
+            key = directory.key(secret) if secret else None
+            if key is None:
+                raise RefusedError(unauthenticated())
+            self._secret = secret
+            self._access = access = Access(directory, key)
+        if access.key.expires_at is not None and is_expired(access.key, self._path.clock):
             raise RefusedError(unauthenticated())
-        return Access(directory, key)
+        return access
 
 
-def _check_method(request: Request) -> None:
-    """Raises `RefusedError` (405) for a method that the path does not take."""
-    is_models = request.path == MODELS_PATH or request.path.startswith(MODELS_PATH + b"/")
-    if request.method == b"OPTIONS":
-        return
-    if is_models and request.method not in _READING:
-        raise RefusedError(method_not_allowed("GET, HEAD, OPTIONS"))
-    if not is_models and request.method != b"POST":
-        raise RefusedError(method_not_allowed("POST, OPTIONS"))
+def _check_size(target: bytes, fields: list[Field], limit_bytes: int) -> None:
+    """Bounds a block that is complete; one that was read from fewer bytes than the bound need not be measured."""
+    if len(target) + sum(len(name) + len(value) for name, value in fields) > limit_bytes:
+        raise RefusedError(headers_too_large())

@@ -7,7 +7,8 @@ thing to us and another to a replica would reach what is not routed.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -17,11 +18,19 @@ import httptools
 from provisioner.domain.snapshot import KeyDigest
 from provisioner.gateway.body import RequestBody
 from provisioner.gateway.directory import Directory
-from provisioner.gateway.header import RequestHead
-from provisioner.gateway.refusal import Refusal, RefusedError, malformed_http, unknown_path
+from provisioner.gateway.refusal import (
+    Refusal,
+    RefusedError,
+    malformed_http,
+    method_not_allowed,
+    unknown_path,
+)
 
 MODELS_PATH = b"/v1/models"
 
+_MODELS_METHODS = ("GET", "HEAD", "OPTIONS")
+_OTHER_METHODS = ("POST", "OPTIONS")
+_DOT_SEGMENTS = frozenset((b".", b".."))
 _PLAIN_PATH = re.compile(rb"/v1(?:/[A-Za-z0-9_~!$&'()*+,;=:@.-]+)+/?")
 
 
@@ -32,45 +41,56 @@ class Access(NamedTuple):
     key: KeyDigest
 
 
-@dataclass(slots=True, kw_only=True)
-class Request:
-    """A request whose header block is complete; `access` is a refusal when it shall not be served."""
+class Service(Enum):
+    """Who answers a request that is not refused."""
 
-    method: bytes
-    path: bytes
-    query: bytes
-    head: RequestHead
+    REPLICA = auto()
+    MODELS = auto()
+    OPTIONS = auto()
+
+
+class Request:
+    """A request whose header block is complete. `access`, `target`, `service` and `body` are set unless `refusal` is.
+
+    `lines` are the header lines that go on to the replica, `trace_lines` those that the gateway adds.
+    """
+
+    __slots__ = (
+        "access",
+        "body",
+        "expects_continue",
+        "is_http_1_0",
+        "keep_alive",
+        "lines",
+        "method",
+        "refusal",
+        "request_id",
+        "service",
+        "target",
+        "trace_lines",
+    )
+
+    access: Access
     body: RequestBody
-    request_id: bytes
+    expects_continue: bool
     is_http_1_0: bool
     keep_alive: bool
-    access: Access | Refusal
+    lines: Sequence[bytes]
+    method: bytes
+    request_id: bytes
+    service: Service
+    target: bytes
+    trace_lines: Sequence[bytes]
+
+    def __init__(self) -> None:
+        self.refusal: Refusal | None = None
 
 
-def split_target(target: bytes) -> tuple[bytes, bytes]:
-    """The path of a request line's target, and its query with the question mark.
+def plain_target(target: bytes) -> bytes:
+    """The path and query of an absolute target (`http://host/path`), which HTTP/1.1 asks servers to take.
 
-    Raises `RefusedError`: 400 for a target that is no path, 404 for a path outside `/v1/` or one that
-    could be read as another one.
+    Raises `RefusedError`: 400 for a target that is none.
     """
-    if not target.startswith(b"/"):
-        target = _without_authority(target)
-    path, mark, query = target.partition(b"?")
-    if not _is_served(path):
-        raise RefusedError(unknown_path())
-    return path, mark + query
-
-
-@lru_cache(maxsize=1024)
-def _is_served(path: bytes) -> bool:
-    """Whether `path` stays below `/v1/` however it is read: no dot segments, no empty ones, no escaped separators."""
-    plain = unquote_to_bytes(path)
-    segments = plain.split(b"/")
-    return _PLAIN_PATH.fullmatch(plain) is not None and b"." not in segments and b".." not in segments
-
-
-def _without_authority(target: bytes) -> bytes:
-    """The path and query of an absolute target (`http://host/path`), which HTTP/1.1 asks servers to take."""
     try:
         url = httptools.parse_url(target)
     except httptools.HttpParserInvalidURLError:
@@ -78,3 +98,29 @@ def _without_authority(target: bytes) -> bytes:
     if not url.path:
         raise RefusedError(unknown_path())
     return bytes(url.path) + (b"?" + url.query if url.query else b"")
+
+
+def find_service(method: bytes, path: bytes) -> Service:
+    """Who answers `method` on `path`.
+
+    Raises `RefusedError`: 404 for a path outside `/v1/` or one that could be read as another one, 405 for a method that
+    the path does not take.
+    """
+    found = _look_up(method, path)
+    if isinstance(found, Refusal):
+        raise RefusedError(found)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _look_up(method: bytes, path: bytes) -> Service | Refusal:
+    plain = unquote_to_bytes(path)
+    if _PLAIN_PATH.fullmatch(plain) is None or _DOT_SEGMENTS & set(plain.split(b"/")):
+        return unknown_path()
+    is_models = path == MODELS_PATH or path.startswith(MODELS_PATH + b"/")
+    allowed = _MODELS_METHODS if is_models else _OTHER_METHODS
+    if method.decode() not in allowed:
+        return method_not_allowed(", ".join(allowed))
+    if method == b"OPTIONS":
+        return Service.OPTIONS
+    return Service.MODELS if is_models else Service.REPLICA

@@ -28,6 +28,7 @@ __all__ = ["Gateway", "GatewayConfig", "Limits", "TlsFiles", "run_gateway", "sta
 _log = logging.getLogger(__name__)
 
 _SWEEP_SECONDS = 0.25
+_DRAIN_LOOK_SECONDS = 0.02
 _BACKLOG = 2048
 
 
@@ -57,9 +58,13 @@ class Gateway:
         self._subscription.load_stored()
         if config.admin_host is not None:
             self.admin_port = await self._operator.start(config.admin_host, config.admin_port)
-        self._server = await loop.create_server(
-            lambda: CallerConnection(self._path), config.listen_host, config.listen_port, backlog=_BACKLOG
-        )
+        try:
+            self._server = await loop.create_server(
+                lambda: CallerConnection(self._path), config.listen_host, config.listen_port, backlog=_BACKLOG
+            )
+        except OSError:
+            await self._operator.close()
+            raise
         self.port = int(self._server.sockets[0].getsockname()[1])
         self._tasks = [loop.create_task(self._subscription.run()), loop.create_task(self._sweep())]
 
@@ -68,18 +73,23 @@ class Gateway:
         self._path.is_draining = True
         if self._server is not None:
             self._server.close()
-        deadline = asyncio.get_running_loop().time() + self._config.limits.drain_seconds
-        while self._path.connections and asyncio.get_running_loop().time() < deadline:
-            for connection in tuple(self._path.connections):
-                connection.close_if_idle()
-            await asyncio.sleep(0.02)
-        for connection in tuple(self._path.connections):
-            connection.abort()
+        await self._drain()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._path.pool.close()
         await self._operator.close()
+
+    async def _drain(self) -> None:
+        """Waits until every connection has ended, and breaks off those that have not when the time is over."""
+        loop, connections = asyncio.get_running_loop(), self._path.connections
+        deadline = loop.time() + self._config.limits.drain_seconds
+        while connections and loop.time() < deadline:
+            for connection in tuple(connections):
+                connection.close_if_idle()
+            await asyncio.sleep(_DRAIN_LOOK_SECONDS)
+        for connection in tuple(connections):
+            connection.break_off()
 
     def _publish(self, snapshot: Snapshot) -> None:
         self._path.directory = Directory(snapshot)

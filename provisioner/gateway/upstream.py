@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 import httptools
@@ -24,20 +24,15 @@ _HEADER_BYTES = 64 * 1024
 _WRITTEN_APART_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
-    """A replica's status and the header lines that the caller gets; `length` is its `Content-Length`, if it has one."""
-
-    status: int
-    lines: list[bytes]
-    length: bytes | None
-
-
 class Receiver(Protocol):
     """Who waits for the answer of a connection."""
 
-    def relay(self, head: ResponseHead | None, body: bytes, *, complete: bool) -> None:
-        """Takes the next piece of the answer; `head` comes with the first one."""
+    def begin_answer(self, status: int, lines: list[bytes], length: bytes | None) -> None:
+        """Takes the head of the answer: the lines to pass on and the `Content-Length`, if there is one."""
+        ...
+
+    def relay(self, body: Sequence[bytes], *, complete: bool) -> None:
+        """Takes the next pieces of the answer's body, the head being known."""
         ...
 
     def upstream_failed(self, reason: str) -> None:
@@ -50,32 +45,36 @@ class UpstreamConnection(asyncio.Protocol):
 
     def __init__(self, pool: Pool, backend: Backend) -> None:
         self.backend = backend
+        self.host = backend.host.encode()
         self.idle_since = 0.0
         self._pool = pool
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
         self._receiver: Receiver | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._begin_answer(is_head_request=False)
-
-    def _begin_answer(self, *, is_head_request: bool) -> None:
-        self._is_head_request = is_head_request
-        self._head: ResponseHead | None = None
-        self._head_read = False
-        self._head_bytes = 0
         self._fields: list[Field] = []
         self._body: list[bytes] = []
-        self._complete = False
-        self._reusable = True
+        self._begin_answer()
+
+    def _begin_answer(self) -> None:
+        self._head_bytes = 0
+        self._is_head_read = False
+        self._is_complete = False
+        self._is_reusable = True
+        self._ends_with_connection = False
 
     def is_open(self) -> bool:
         """Whether a request may still be written to it."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def send(self, receiver: Receiver, head: bytes, body: bytes, *, is_head_request: bool) -> None:
+    def leads_to(self, backend: Backend) -> bool:
+        """Whether it is open and goes to where `backend` is now."""
+        return (self.backend is backend or self.backend == backend) and self.is_open()
+
+    def send(self, receiver: Receiver, head: bytes, body: bytes | bytearray) -> None:
         """Sends one whole request on a connection that is open; `receiver` gets the answer."""
         self._receiver = receiver
-        self._begin_answer(is_head_request=is_head_request)
+        self._begin_answer()
         if self._transport is None:
             return
         if len(body) > _WRITTEN_APART_BYTES:
@@ -116,22 +115,20 @@ class UpstreamConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._reusable = False
-            if not self._complete:
+            self._is_reusable = False
+            if not self._is_complete:
                 self._fail("MalformedAnswer")
                 return
-        if not self._head_read:
+        if not self._is_head_read:
             self._head_bytes += len(data)
             if self._head_bytes > _HEADER_BYTES:
                 self._fail("HeaderTooLarge")
             return
-        head, self._head = self._head, None
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body.clear()
-        complete = self._complete
+        body, self._body = self._body, []
+        complete = self._is_complete
         if complete:
             self._settle()
-        receiver.relay(head, body, complete=complete)
+        receiver.relay(body, complete=complete)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side is gone: right for an answer that ends with its connection, a failure for any other."""
@@ -139,8 +136,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._pool.forget(self)
         if receiver is None:
             return
-        if self._head_read and self._ends_with_connection and exc is None:
-            receiver.relay(None, b"", complete=True)
+        if self._is_head_read and self._ends_with_connection and exc is None:
+            receiver.relay((), complete=True)
         else:
             receiver.upstream_failed("ConnectionLost")
 
@@ -148,13 +145,12 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A second answer in what was read means that the connection is out of step: it is not used again."""
-        if self._complete:
+        if self._is_complete:
             raise ValueError
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Notes a header; trailers are not passed on."""
-        if not self._head_read:
-            self._fields.append((name.lower(), value))
+        """Notes a header, or a trailer, which goes nowhere."""
+        self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Makes the head of the answer, unless it is an interim one (1xx)."""
@@ -163,16 +159,15 @@ class UpstreamConnection(asyncio.Protocol):
             self._fields = []
             return
         lines, withheld = response_lines(self._fields)
+        self._fields = []
         coding = withheld.get(b"transfer-encoding")
         if coding is not None and coding.lower() != b"chunked":
             raise ValueError
         length = withheld.get(b"content-length")
-        self._head = ResponseHead(status, lines, length)
-        self._head_read = True
+        self._is_head_read = True
         self._ends_with_connection = length is None and coding is None
-        if self._is_head_request:
-            self._complete = True
-            self._reusable = False  # the parser would wait for a body that never comes
+        if self._receiver is not None:
+            self._receiver.begin_answer(status, lines, length)
 
     def on_body(self, body: bytes) -> None:
         """Collects what this read holds of the body, without chunk framing."""
@@ -180,13 +175,14 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The answer is whole, unless it was an interim one."""
-        if self._head_read:
-            self._complete = True
-            self._reusable = self._parser.should_keep_alive()
+        if self._is_head_read:
+            self._is_complete = True
+            self._is_reusable = self._parser.should_keep_alive()
+            self._fields = []
 
     def _settle(self) -> None:
         self._receiver = None
-        if self._reusable and self.is_open():
+        if self._is_reusable and self.is_open():
             self.resume_reading()
             self._pool.give_back(self)
         else:
@@ -207,15 +203,16 @@ class Pool:
         self._tls = tls
         self._counters = counters
         self._loop = asyncio.get_running_loop()
-        self._idle: dict[Backend, deque[UpstreamConnection]] = {}
+        self._idle: dict[str, deque[UpstreamConnection]] = {}
+        """By the replica's name, which is its own alone."""
 
     def take(self, backend: Backend) -> UpstreamConnection | None:
         """An unused open connection, the one used last; None when there is none."""
-        idle = self._idle.get(backend)
+        idle = self._idle.get(backend.host)
         oldest = self._loop.time() - self._limits.upstream_idle_seconds
         while idle:
             connection = idle.pop()
-            if connection.idle_since > oldest and connection.is_open():
+            if connection.idle_since > oldest and connection.leads_to(backend):
                 return connection
             connection.abandon()
         return None
@@ -245,7 +242,9 @@ class Pool:
 
     def give_back(self, connection: UpstreamConnection) -> None:
         """Keeps a connection whose answer is complete for the next request."""
-        idle = self._idle.setdefault(connection.backend, deque())
+        idle = self._idle.get(connection.backend.host)
+        if idle is None:
+            idle = self._idle[connection.backend.host] = deque()
         if len(idle) >= self._limits.upstream_idle_connections:
             connection.abandon()
             return
@@ -254,18 +253,18 @@ class Pool:
 
     def forget(self, connection: UpstreamConnection) -> None:
         """Drops a connection that has ended."""
-        idle = self._idle.get(connection.backend)
+        idle = self._idle.get(connection.backend.host)
         if idle is not None and connection in idle:
             idle.remove(connection)
 
     def expire(self, now: float) -> None:
         """Closes connections that nobody has used for too long; `now` is the loop's time."""
         oldest = now - self._limits.upstream_idle_seconds
-        for backend, idle in list(self._idle.items()):
+        for host, idle in list(self._idle.items()):
             while idle and idle[0].idle_since <= oldest:
                 idle.popleft().abandon()
             if not idle:
-                del self._idle[backend]
+                del self._idle[host]
 
     def close(self) -> None:
         """Closes every unused connection."""

@@ -155,7 +155,7 @@ def make_stage(tmp_path: Path) -> StageMaker:
             try:
                 yield stage
             finally:
-                await gateway.close()
+                await stage.gateway.close()
                 replica.stop_listening()
 
     return build

@@ -1,4 +1,4 @@
-"""What stands around a gateway in tests: replicas whose answers each test writes, and a control plane with a snapshot."""
+"""What stands around a gateway in tests: replicas that answer by a script, and a control plane with a snapshot."""
 
 from __future__ import annotations
 
@@ -144,13 +144,13 @@ class ControlPlane:
         self.asked += 1
         if request.headers.get("Authorization") != f"Bearer {CREDENTIAL}":
             return web.Response(status=401)
-        if self.broken:
-            return web.Response(status=500)
         known = request.headers.get("If-None-Match")
         if known == self._etag():
             with contextlib.suppress(TimeoutError):
                 async with self._changed:
                     await asyncio.wait_for(self._changed.wait_for(lambda: known != self._etag()), 1.0)
+        if self.broken:
+            return web.Response(status=500)
         if known == self._etag():
             return web.Response(status=304)
         body = self.garbage or TypeAdapter(Snapshot).dump_json(self.snapshot)

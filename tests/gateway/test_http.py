@@ -160,18 +160,30 @@ async def test_expectation_is_met_before_the_body_comes(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
+    "rest",
     [
-        b"X: " + b"x" * 40_000 + b"\r\n",
-        b"".join(b"X%d: 1\r\n" % number for number in range(101)),
+        b"X: " + b"x" * 40_000 + b"\r\n\r\n",
+        b"".join(b"X%d: 1\r\n" % number for number in range(101)) + b"\r\n",
         b"X" * 40_000,
         b"X: " + b"x" * 300_000,
     ],
     ids=["long-value", "many-fields", "endless-name", "endless-value"],
 )
-async def test_header_block_is_bounded(stage: Stage, fields: bytes) -> None:
-    assert statuses(await stage.raw(HEAD + fields)) == [431]
+async def test_header_block_is_bounded(stage: Stage, rest: bytes) -> None:
+    assert statuses(await stage.raw(HEAD + rest)) == [431]
     assert statuses(await stage.raw(b"GET /v1/" + b"x" * 40_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n")) == [431]
+
+
+async def test_trailer_and_chunk_extension_without_end_are_bounded(stage: Stage) -> None:
+    head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n10\r\n" + BODY + b"\r\n"
+    for endless in (b"0\r\nX-Late: ", b"1;"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+        writer.write(head + endless)
+        for _ in range(50):
+            writer.write(b"x" * 1000)
+            await asyncio.sleep(0.002)
+        assert statuses(await asyncio.wait_for(reader.read(), 3)) == [431]
+        writer.close()
 
 
 async def test_trailers_are_bounded_and_dropped(stage: Stage) -> None:

@@ -249,7 +249,8 @@ async def test_credentials_and_hop_by_hop_headers_never_reach_the_replica(stage:
 
 async def test_hop_by_hop_headers_of_the_replica_never_reach_the_caller(stage: Stage) -> None:
     async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
-        fields = b"Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nUpgrade: h2c\r\nX-Request-ID: theirs\r\n"
+        fields = b"Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nUpgrade: h2c\r\n"
+        fields += b"X-Request-ID: theirs\r\n"
         writer.write(b"HTTP/1.1 200 OK\r\n" + fields + b"X-Kept: yes\r\nContent-Length: 0\r\n\r\n")
 
     stage.replica.script = answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 import json
 import time
 
@@ -45,12 +46,10 @@ async def test_events_reach_the_caller_one_by_one(stage: Stage) -> None:
         writer.write(b"0\r\n\r\n")
 
     stage.replica.script = stream
-    seen: list[tuple[float, bytes]] = []
     headers = {"X-API-Key": SECRET}
     async with stage.http.post(f"{stage.url}/v1/chat/completions", data=BODY, headers=headers) as answer:
-        async for piece in answer.content.iter_any():
-            seen.append((time.monotonic(), piece))
-    gaps = [later - earlier for (earlier, _), (later, _) in zip(seen, seen[1:], strict=False)]
+        seen = [(time.monotonic(), piece) async for piece in answer.content.iter_any()]
+    gaps = [later - earlier for (earlier, _), (later, _) in itertools.pairwise(seen)]
     assert sum(gap > 0.05 for gap in gaps) >= 19
     assert b"".join(piece for _, piece in seen) == b"".join(b"data: %d\n\n" % number for number in range(20))
 

@@ -1,0 +1,81 @@
+"""Starting, draining and ending."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from provisioner.domain.clock import SystemClock
+from provisioner.domain.errors import RejectedError
+from provisioner.gateway.server import Limits, TlsFiles, run_gateway, start_gateway
+from tests.gateway.conftest import Stage, StageMaker, until
+from tests.gateway.stub import Received
+
+
+async def test_running_request_finishes_while_the_gateway_drains(make_stage: StageMaker) -> None:
+    release = asyncio.Event()
+
+    async def slow(request: Received, writer: asyncio.StreamWriter) -> None:
+        await release.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
+
+    async with make_stage(limits=Limits(drain_seconds=5)) as stage:
+        idle_reader, idle_writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+        stage.replica.script = slow
+        request = asyncio.create_task(stage.chat())
+        await until(lambda: len(stage.replica.received) == 1)
+        closing = asyncio.create_task(stage.gateway.close())
+        with pytest.raises(ConnectionRefusedError):
+            async with asyncio.timeout(5):
+                while True:
+                    _, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+                    writer.close()
+                    await asyncio.sleep(0.01)
+        assert await asyncio.wait_for(idle_reader.read(), 2) == b""
+        idle_writer.close()
+        release.set()
+        answer = await request
+        assert (answer.status, answer.body, answer.headers["connection"]) == (200, b"done", "close")
+        await asyncio.wait_for(closing, 2)
+
+
+async def test_request_that_outlives_the_drain_time_is_broken_off(stage: Stage) -> None:
+    async def for_ever(request: Received, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(60)
+
+    stage.replica.script = for_ever
+    request = asyncio.create_task(
+        stage.raw(
+            b"POST /v1/x HTTP/1.1\r\nHost: a\r\nX-API-Key: tnt-acme-secret\r\nContent-Length: 16\r\n\r\n"
+            + b'{"model":"chat"}'
+        )
+    )
+    await until(lambda: len(stage.replica.received) == 1)
+    await asyncio.wait_for(stage.gateway.close(), 3)
+    assert await request == b""
+    async with asyncio.timeout(1):
+        await stage.replica.left.wait()
+
+
+async def test_process_serves_until_it_is_told_to_stop(stage: Stage) -> None:
+    stop = asyncio.Event()
+    config = replace(stage.config, listen_port=0, admin_host=None)
+    running = asyncio.create_task(run_gateway(config, clock=SystemClock(), stop=stop))
+    await asyncio.sleep(0.1)
+    assert not running.done()
+    stop.set()
+    await asyncio.wait_for(running, 3)
+
+
+async def test_address_in_use_is_said_at_the_start(stage: Stage) -> None:
+    with pytest.raises(OSError, match="in use"):
+        await start_gateway(replace(stage.config, listen_port=stage.gateway.port), clock=stage.clock)
+
+
+async def test_unusable_tls_files_are_said_at_the_start(stage: Stage, tmp_path: Path) -> None:
+    files = TlsFiles(client_certificate=tmp_path / "a", client_key=tmp_path / "b", server_ca=tmp_path / "c")
+    with pytest.raises(RejectedError, match="reading the TLS files"):
+        await start_gateway(replace(stage.config, listen_port=0, tls=files), clock=stage.clock)

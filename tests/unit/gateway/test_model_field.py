@@ -1,0 +1,190 @@
+"""The rewrite of the top-level `model`, against the JSON parser of the standard library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provisioner.gateway.body import RequestBody
+from provisioner.gateway.model_field import BodyError, ModelScanner, find_plain, read_string
+from provisioner.gateway.refusal import RefusedError
+
+SPACE = st.text(" \t\n\r", max_size=3)
+NAMES = st.one_of(
+    st.sampled_from(["model", "Model", "mode", "models", 'mo"del', "messages", "\\model"]), st.text(max_size=6)
+)
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=8),
+    st.sampled_from(['"model":"x"', '{"model":"x"}', "\\", '\\"', "model"]),
+)  # fmt: skip
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(NAMES, inner, max_size=4)),
+    max_leaves=20,
+)
+
+
+@st.composite
+def spelled(draw: st.DrawFn, text: str) -> str:
+    """A JSON string that says `text`, any of its characters escaped, as engines' parsers accept it."""
+    spelled = ""
+    for character in text:
+        plain = json.dumps(character, ensure_ascii=draw(st.booleans()))[1:-1]
+        escape = "".join(f"\\u{ord(unit):04x}" for unit in _utf_16(character))
+        spelled += escape if draw(st.integers(0, 4)) == 0 else plain
+    return f'"{spelled}"'
+
+
+def _utf_16(character: str) -> Sequence[str]:
+    code = ord(character)
+    if code < 0x10000:
+        return character
+    code -= 0x10000
+    return chr(0xD800 | code >> 10), chr(0xDC00 | code & 0x3FF)
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> tuple[bytes, list[tuple[str, str]]]:
+    """The text of a JSON object, and its members as pairs of name and value text, in order."""
+    members = []
+    for _ in range(draw(st.integers(0, 6))):
+        name = draw(st.one_of(st.just("model"), NAMES))
+        value = draw(st.one_of(st.text(max_size=8), VALUES)) if name != "model" else draw(st.text(max_size=8))
+        is_text = isinstance(value, str)
+        text = draw(spelled(value)) if is_text else json.dumps(value, ensure_ascii=draw(st.booleans()))
+        members.append((name, text))
+    pieces = []
+    for name, text in members:
+        gaps = [draw(SPACE) for _ in range(4)]
+        pieces.append(f"{gaps[0]}{draw(spelled(name))}{gaps[1]}:{gaps[2]}{text}{gaps[3]}")
+    body = draw(SPACE) + "{" + (",".join(pieces) or draw(SPACE)) + "}" + draw(SPACE)
+    return body.encode(), members
+
+
+def scan(body: bytes, cuts: Sequence[int] = ()) -> list[bytes]:
+    """The values that the scanner finds when the body arrives in pieces cut at `cuts`."""
+    grown = bytearray()
+    scanner = ModelScanner(grown)
+    edges = [0, *sorted({cut % (len(body) + 1) for cut in cuts}), len(body)]
+    for start, end in zip(edges, edges[1:], strict=False):
+        grown += body[start:end]
+        scanner.advance()
+    return [bytes(grown[start:end]) for start, end in scanner.finish()]
+
+
+@given(bodies(), st.lists(st.integers(0, 10_000), max_size=8))
+def test_every_top_level_model_is_found_however_it_is_spelled_and_cut(
+    made: tuple[bytes, list[tuple[str, str]]], cuts: list[int]
+) -> None:
+    body, members = made
+    expected = [text.encode() for name, text in members if name == "model"]
+    assert scan(body, cuts) == expected
+
+
+@given(bodies())
+def test_quick_proof_never_contradicts_the_scanner(made: tuple[bytes, list[tuple[str, str]]]) -> None:
+    body, _ = made
+    found = find_plain(body)
+    if found is not None:
+        span, model = found
+        assert [body[slice(*span)]] == scan(body)
+        assert model == json.loads(body)["model"]
+
+
+@given(bodies())
+def test_rewritten_body_differs_in_nothing_but_the_model(made: tuple[bytes, list[tuple[str, str]]]) -> None:
+    """Ledger: GW-05."""
+    body, members = made
+    request = RequestBody(b"application/json", 1_000_000)
+    request.append(body)
+    try:
+        alias = request.model()
+    except RefusedError:
+        return
+    rewritten = request.rewritten("served/ü")
+    before, after = (
+        json.loads(text, object_pairs_hook=list, parse_float=str, parse_int=str) for text in (body, rewritten)
+    )
+    assert [(name, "served/ü" if name == "model" else value) for name, value in before] == after
+    assert alias == json.loads(body)["model"]
+    texts = [text.encode() for name, text in members if name == "model"]
+    assert len(rewritten) == len(body) + sum(len(json.dumps("served/ü")) - len(text) for text in texts)
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=4))
+def test_no_bytes_break_the_scanner(body: bytes, cuts: list[int]) -> None:
+    try:
+        expected = scan(body)
+    except BodyError:
+        with pytest.raises(BodyError):
+            scan(body, cuts)
+    else:
+        assert scan(body, cuts) == expected
+
+
+@given(
+    st.recursive(
+        st.sampled_from(['"a"', "1", "true"]),
+        lambda inner: st.lists(inner, max_size=3).map(lambda x: "[" + ",".join(x) + "]"),
+        max_leaves=10,
+    )
+)
+def test_model_after_any_value_is_found(value: str) -> None:
+    body = f'{{"x":{value},"model":"a"}}'.encode()
+    assert scan(body) == [b'"a"']
+    assert scan(body, range(len(body))) == [b'"a"']
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b" ", b"null", b"[]", b'"model"', b"{", b'{"model"', b'{"model":', b'{"model":"a"', b'{"model":"a"}x',
+        b'{"model":"a",}', b'{"model" "a"}', b'{model:"a"}', b"{'model':'a'}", b'{"model":"a""b"}', b'{,"model":"a"}',
+        b'{"model":}', b'{"x":]}', b'{"model":"a"}{"model":"b"}', b'{"a":1 "model":"a"}', b'{"model":"a\\"}',
+        b'{"a":[}', b'{"' + b"n" * 5000 + b'":1}', b'{"x":' + b"[" * 600 + b"]" * 600 + b"}", b'{"\\x":1}',
+    ],
+)  # fmt: skip
+def test_what_is_not_one_json_object_is_refused(body: bytes) -> None:
+    with pytest.raises(BodyError):
+        scan(body)
+
+
+def test_deep_and_wide_values_are_skipped() -> None:
+    body = b'{"x":' + b"[" * 300 + b'"]",{}' + b"]" * 300 + b',"y":[' + b"[]," * 5000 + b'[]],"model":"a"}'
+    assert scan(body) == [b'"a"']
+    assert scan(body, range(0, len(body), 7)) == [b'"a"']
+
+
+def test_long_string_in_many_pieces_is_read_once() -> None:
+    body = b'{"x":"' + b"a\\n" * 200_000 + b'","model":"a"}'
+    assert scan(body, range(0, len(body), 100)) == [b'"a"']
+
+
+@pytest.mark.parametrize("text", [b'"\\ud"', b'"\xff"', b'"a\nb"', b'"\\x"'])
+def test_model_that_is_no_valid_string_is_refused(text: bytes) -> None:
+    with pytest.raises(BodyError):
+        read_string(text, (0, len(text)))
+
+
+def test_of_two_models_the_last_one_routes_and_both_are_rewritten() -> None:
+    request = RequestBody(b"application/json", 1000)
+    request.append(b'{"model":"first","model":"second"}')
+    assert request.model() == "second"
+    assert request.rewritten("m") == b'{"model":"m","model":"m"}'
+
+
+def test_scan_refuses_early_and_goes_on_where_it_stopped() -> None:
+    request = RequestBody(None, 1000)
+    request.append(b'{"a":1,')
+    request.scan()
+    request.append(b'"model":"chat"}')
+    assert request.model() == "chat"
+    early = RequestBody(None, 1000)
+    early.append(b"[1,2")
+    with pytest.raises(RefusedError):
+        early.scan()
