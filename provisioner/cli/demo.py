@@ -72,7 +72,7 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
     """Run it; the exit code. Ctrl-C and SIGTERM end it in good order."""
     _require_demo_extra()
     signal.signal(signal.SIGTERM, _interrupt)
-    laptop = Laptop((state or settings.state).absolute(), os.environ, ports=Ports().free())
+    laptop = Laptop((state or settings.state).absolute(), os.environ, ports=Ports())
     timing = Timing()
     try:
         asyncio.run(laptop.end_leftovers())

@@ -6,6 +6,7 @@ what a killed demo left running is ended first, so that a second run finds one o
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
@@ -17,7 +18,7 @@ from typing import ClassVar
 
 import httpx2
 
-from provisioner.domain.errors import RetryableError
+from provisioner.domain.errors import RejectedError, RetryableError
 from provisioner.domain.ids import RandomIds
 from provisioner.embedded.children import Child, Children
 from provisioner.settings import Settings, read_settings
@@ -41,11 +42,25 @@ class Ports:
 
     def free(self) -> Ports:
         """The same ports where they are free, else others."""
-        return Ports(**{name: _free_port(port) for name, port in asdict(self).items()})
+        return Ports(**{name: port if _is_free(port) else _free_port() for name, port in asdict(self).items()})
+
+    def require_free(self) -> None:
+        """RejectedError (`PortTaken`) when somebody listens on one."""
+        for name, port in asdict(self).items():
+            if not _is_free(port):
+                raise RejectedError(
+                    f"starting the {name.replace('_', ' ')} of a laptop installation: its port is taken: {port}",
+                    reason="PortTaken",
+                    hint="stop what listens there (URLs of endpoints name these ports), or choose another `--state`",
+                )
 
 
 class Laptop:
-    """One installation. Use: `start`, then `settings` for commands, `stop` at the end."""
+    """One installation. Use: `start`, then `settings` for commands, `stop` at the end.
+
+    `ports` are wishes for the first start; the installation keeps what it then got. ConflictError (`StateInUse`) while
+    another process runs it.
+    """
 
     command: ClassVar[tuple[str, ...]] = (sys.executable, "-m", "provisioner.cli")
 
@@ -54,7 +69,7 @@ class Laptop:
         _make_private(state)
         _make_private(state / "tmp")
         self._children = Children(state / "processes")
-        self.ports = ports
+        self.ports = _kept_ports(state / "ports.json", ports)
         self.environ = dict(environ) | {
             "TENANTRY_STATE": str(state),
             "TENANTRY_SERVE_ADDR": f"127.0.0.1:{self.ports.api}",
@@ -71,7 +86,11 @@ class Laptop:
             await self._children.end(name, grace_seconds=GRACE_SECONDS)
 
     def start(self, tell: Callable[[str], None]) -> None:
-        """Start the three processes and wait until each answers. Raises RetryableError with the log's last lines."""
+        """Start the three processes and wait until each answers.
+
+        Raises RejectedError when a port is taken, RetryableError with the log's last lines.
+        """
+        self.ports.require_free()
         ids = RandomIds()
         for file in (self.settings.operator_key_file, self.settings.gateway_key_file):
             write_secret(file, ids.secret())
@@ -81,8 +100,7 @@ class Laptop:
 
     def restart(self, name: str) -> None:
         """Start one of the processes, which does not run, and wait until it answers."""
-        command = [sys.executable, "-m", "provisioner.cli", name, *self._arguments(name)]
-        self._children.start(name, command, environment=self.environ)
+        self._children.start(name, [*self.command, name, *self._arguments(name)], environment=self.environ)
         self._wait(name)
 
     async def stop(self) -> None:
@@ -133,12 +151,17 @@ class Laptop:
 
 def write_secret(file: Path, secret: str) -> None:
     """Write a secret that only we may read; one that is there is kept."""
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    with os.fdopen(descriptor, "w") as opened:
-        opened.write(secret + "\n")
+    if not file.exists():
+        _write_whole(file, secret + "\n")
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """All of it or nothing, also when we are killed or the disk is full; only we may read it."""
+    draft = file.with_name(f".{file.name}.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(text)
+    draft.replace(file)
 
 
 def _make_private(folder: Path) -> None:
@@ -153,14 +176,29 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _free_port(wanted: int) -> int:
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            chosen: int = probe.getsockname()[1]
-            return chosen
-    raise RetryableError("choosing a port on 127.0.0.1: none is free", reason="NoPort")
+def _kept_ports(file: Path, wanted: Ports) -> Ports:
+    """The ports of the first start: endpoints that were made then are reached by them. Free ones near `wanted` if this
+    is it."""
+    try:
+        return Ports(**json.loads(file.read_text()))
+    except FileNotFoundError:
+        ports = wanted.free()
+    _write_whole(file, json.dumps(asdict(ports)))
+    return ports
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return port != 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        chosen: int = probe.getsockname()[1]
+        return chosen

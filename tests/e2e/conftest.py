@@ -57,7 +57,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     """Embedded control plane, provisioner and gateway, with the tiers published; ended and checked afterwards."""
     require_weights()
     any_port = Ports(api=0, control_plane=0, gateway=0, tenant_gateway=0)
-    laptop = Laptop(tmp_path_factory.mktemp("state"), os.environ, ports=any_port.free())
+    laptop = Laptop(tmp_path_factory.mktemp("state"), os.environ, ports=any_port)
     try:
         laptop.start(lambda _: None)
         asyncio.run(publish_tiers(laptop.settings, ()))

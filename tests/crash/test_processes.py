@@ -1,0 +1,107 @@
+"""SIGKILL of the real processes of an installation while it works: the end is as if nobody had been killed.
+
+The normal run kills each process at a third of the boundaries between stages and at some random moments; with
+TENANTRY_SOAK it is all boundaries and TENANTRY_SOAK random rounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Collection, Iterator
+
+import pytest
+
+from provisioner.domain.conditions import StageName
+from provisioner.wire.operation import OperationView
+from tests.crash.installation import ENGINE, VICTIMS, Installation, Seen, running
+
+pytestmark = pytest.mark.timeout(3600 if os.environ.get("TENANTRY_SOAK") else 240)
+
+SOAK = int(os.environ.get("TENANTRY_SOAK", "0"))
+ROUNDS = range(SOAK or 1)
+STAGES = [stage.value for stage in StageName]
+WITH_ENGINE = {"argo_sync", "route", "loading"}
+DELETION = ("withdraw", "release", "clean")
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """The processes, with tenant acme."""
+    with running(tmp_path_factory.mktemp("state")) as installation:
+        asyncio.run(installation.create_tenant("acme"))
+        yield installation
+
+
+@pytest.fixture(scope="module")
+def secret(installation: Installation) -> str:
+    """A key of the tenant."""
+    return asyncio.run(installation.create_key())
+
+
+def boundaries(victim: str) -> set[str]:
+    """After which stages of a create a victim is killed: in the normal run each is somebody's."""
+    if victim == ENGINE:
+        return WITH_ENGINE
+    return set(STAGES) if SOAK else set(STAGES[VICTIMS.index(victim) :: 3])
+
+
+def killing_at(installation: Installation, victim: str, moments: Collection[str]) -> Seen:
+    """Kills the victim whenever one of the moments, a stage that is done or a step that has begun, is first seen."""
+    left = set(moments)
+
+    async def seen(view: OperationView) -> None:
+        done = {stage.name for stage in view.stages if stage.state == "done"}
+        reached = left & (done | {step.name for step in view.steps})
+        if reached:
+            left.difference_update(reached)
+            await installation.kill(victim)
+
+    return seen
+
+
+async def killing_at_random(installation: Installation, random_: random.Random, *, kills: int) -> None:
+    """Kills somebody again and again, after pauses that spread over everything that happens in them."""
+    for _ in range(kills):
+        await asyncio.sleep(random_.uniform(0.0, 1.5))
+        await installation.kill(random_.choice(VICTIMS))
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+async def test_create_ends_well_when_a_process_is_killed_at_stage_boundaries(
+    installation: Installation, secret: str, victim: str
+) -> None:
+    """Ledger: OPS-07, LIF-12"""
+    before = installation.kills[victim]
+    endpoint, operation = await installation.create("chat", killing_at(installation, victim, boundaries(victim)))
+    assert operation.state == "succeeded", operation
+    assert installation.kills[victim] > before
+    await installation.require_one_of_each([endpoint])
+    await installation.require_serving(endpoint, secret)
+
+    gone = await installation.delete(endpoint, killing_at(installation, victim, DELETION if SOAK else DELETION[:2]))
+    assert gone.state == "succeeded", gone
+    await installation.require_nothing()
+
+
+@pytest.mark.parametrize("seed", ROUNDS)
+async def test_several_endpoints_come_and_go_while_processes_are_killed_at_random(
+    installation: Installation, secret: str, seed: int
+) -> None:
+    """Ledger: OPS-07, LIF-12"""
+    dice, names, kills = random.Random(seed), ("one", "two", "three"), 12 if SOAK else 6
+    made = asyncio.gather(*(installation.create(name) for name in names))
+    await killing_at_random(installation, dice, kills=kills)
+    endpoints = []
+    for endpoint, operation in await made:
+        assert operation.state == "succeeded", operation
+        endpoints.append(endpoint)
+    await installation.require_one_of_each(endpoints)
+    for endpoint in endpoints:
+        await installation.require_serving(endpoint, secret)
+
+    gone = asyncio.gather(*(installation.delete(endpoint) for endpoint in endpoints))
+    await killing_at_random(installation, dice, kills=kills // 2)
+    assert {operation.state for operation in await gone} == {"succeeded"}
+    await installation.require_nothing()
