@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from provisioner.domain.errors import NotFoundError, RetryableError
+from provisioner.domain.errors import NotFoundError, RejectedError, RetryableError
 from provisioner.embedded.controllers.kinds import (
     APPLICATION,
     INSTANCE,
@@ -366,3 +366,63 @@ async def test_settled_tenant_cluster_is_not_written_again(tmp_path: Path) -> No
 def _phase(found: Json) -> str | None:
     phase: str | None = (found.get("status") or {}).get("phase")
     return phase
+
+
+_ODD: list[tuple[str, Json]] = [
+    ("Project", {}),
+    ("Project", {"spec": {}}),
+    ("Project", {"spec": {"quotas": {"project": {"nodeclaims": "many"}}}}),
+    ("NodeProvider", {}),
+    ("NodeProvider", {"spec": {"terraform": {}}}),
+    ("NodeProvider", {"spec": {"terraform": {"nodeTypes": [{"name": "odd", "resources": {"cpu": "many"}}]}}}),
+    ("NodeType", {"spec": {"providerRef": "laptop"}}),
+    ("NodeClaim", {}),
+    ("NodeClaim", {"spec": {"providerRef": "laptop"}}),
+    ("NodeClaim", {"spec": {"providerRef": "nobody", "vClusterRef": "nothing"}}),
+    ("NodeClaim", {"spec": {"providerRef": "laptop", "vClusterRef": "nothing", "desiredCapacity": {"cpu": "many"}}}),
+    ("NodeEnvironment", {}),
+    ("VirtualClusterTemplate", {"spec": {"versions": [{"version": "one"}, {"version": "1.0.0"}]}}),
+    ("VirtualClusterInstance", {}),
+    ("VirtualClusterInstance", {"spec": {}}),
+    ("VirtualClusterInstance", {"spec": {"templateRef": {"name": "odd"}}}),
+    ("VirtualClusterInstance", {"spec": {"template": {"helmRelease": {"values": "privateNodes: [1]"}}}}),
+    ("VirtualClusterInstance", {"spec": {"template": {"helmRelease": {"values": "- a"}}}}),
+    ("VirtualClusterInstance", {"spec": {"template": {"objects": "- a"}}}),
+    ("VirtualClusterInstance", {"spec": {"template": {"objects": "{{ .Values"}}}),
+    ("ArgoCDApplication", {}),
+    ("ArgoCDApplication", {"spec": {}}),
+    ("ArgoCDApplication", {"spec": {"destination": {"cluster": {"name": "elsewhere"}}, "template": {"spec": {}}}}),
+    ("ArgoCDApplicationTemplate", {"spec": {"parameters": [{"label": "nameless"}]}}),
+    ("ArgoCDApplication", {"spec": {"templateRef": {"name": "odd"}, "parameters": {"a": {"b": []}}}}),
+]
+
+
+async def test_objects_that_make_no_sense_harm_nobody_else(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        await publish(world)
+        taken = []
+        for number, (kind_name, content) in enumerate(_ODD):
+            kind = await world.api.kind_of("management.loft.sh/v1", kind_name)
+            name = "odd" if kind_name.endswith("Template") else f"odd-{number}"
+            metadata: Json = {"name": name}
+            if kind.namespaced:
+                metadata["namespace"] = NAMESPACE
+            manifest = {"apiVersion": kind.api_version, "kind": kind_name, "metadata": metadata, **content}
+            try:
+                await world.api.create(kind, manifest)
+            except RejectedError:
+                continue  # the API server knows better
+            taken.append((kind, metadata))
+        assert len(taken) > len(_ODD) / 2
+        await create(world)
+        await eventually(lambda: world.condition("NodesProvisioned"), _is("True"))
+        for kind, metadata in taken:
+            await world.api.delete(kind, metadata["name"], namespace=metadata.get("namespace"))
+        for kind, metadata in taken:
+            if kind != PROJECT:  # a Project goes with its namespace, which nobody removes here
+
+                async def is_gone(kind: Kind = kind, metadata: Json = metadata) -> bool:
+                    found = await world.api.get(kind, metadata["name"], namespace=metadata.get("namespace"))
+                    return found is None
+
+                await eventually(is_gone, bool)

@@ -47,6 +47,12 @@ def open_session(*, token: str | None = None, tls: ssl.SSLContext | None = None)
     )
 
 
+def spec_of(found: Json) -> Json:
+    """An object's spec; empty when it has none, which most kinds allow."""
+    spec: Json = found.get("spec") or {}
+    return spec
+
+
 def is_merged(current: Any, patch: Any) -> bool:
     """Whether a JSON merge patch would change nothing."""
     if not isinstance(patch, dict) or not isinstance(current, dict):

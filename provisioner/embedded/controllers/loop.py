@@ -198,7 +198,12 @@ class _Queue:
 
     def listener(self, watch: Watch) -> Callable[[Json], None]:
         def tell(found: Json) -> None:
-            for key in watch.keys(found):
+            try:
+                keys = tuple(watch.keys(found))
+            except (KeyError, TypeError, AttributeError):  # an odd object must not end the watch of all others
+                _LOG.warning("%s: odd %s: %s", self.controller.name, watch.kind.kind, _identity(found))
+                return
+            for key in keys:
                 self.add(key)
 
         return tell

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.api import Json, spec_of
 
 
 def find_denial(project: Json, what: str, used: Mapping[str, int]) -> str | None:
@@ -18,6 +18,8 @@ def find_denial(project: Json, what: str, used: Mapping[str, int]) -> str | None
     """
     limits = project_limits(project)
     for key, count in used.items():
+        if key in limits and not limits[key].isdecimal():
+            return f"metadata.name: Forbidden: cannot create {what}, because project {key} limit is no number"
         if key in limits and count + 1 > int(limits[key]):
             return (
                 f"metadata.name: Forbidden: cannot create {what}, "
@@ -28,7 +30,7 @@ def find_denial(project: Json, what: str, used: Mapping[str, int]) -> str | None
 
 def project_limits(project: Json) -> Mapping[str, str]:
     """The project's own limits by quota key."""
-    limits: Mapping[str, str] = (project["spec"].get("quotas") or {}).get("project") or {}
+    limits: Mapping[str, str] = (spec_of(project).get("quotas") or {}).get("project") or {}
     return limits
 
 
@@ -39,18 +41,18 @@ def count_used(key: str, *, instances: Sequence[Json] = (), claims: Sequence[Jso
         case "virtualclusterinstances" | "virtualclusterinstances.active":
             return len(instances)
         case "virtualclusterinstances.template":
-            return sum((instance["spec"].get("templateRef") or {}).get("name") == chosen for instance in instances)
+            return sum((spec_of(instance).get("templateRef") or {}).get("name") == chosen for instance in instances)
         case "nodeclaims":
             return len(claims)
         case "nodeclaims.provider":
-            return sum(claim["spec"]["providerRef"] == chosen for claim in claims)
+            return sum(spec_of(claim).get("providerRef") == chosen for claim in claims)
         case _:
             return 0
 
 
 def allows_template(project: Json, name: str) -> bool:
     """Whether the project may use this tenant cluster template; `*` stands for all, no list for all."""
-    allowed = project["spec"].get("allowedTemplates")
+    allowed = spec_of(project).get("allowedTemplates")
     if allowed is None:
         return True
     named = {
@@ -62,7 +64,7 @@ def allows_template(project: Json, name: str) -> bool:
 def allows_node_type(project: Json, name: str) -> bool:
     """Whether the project may claim this node type (full name): no list allows all, an empty one none, an entry names
     one type or, ending in `.*`, all of a provider."""
-    allowed = project["spec"].get("allowedNodeTypes")
+    allowed = spec_of(project).get("allowedNodeTypes")
     if allowed is None:
         return True
     return any(

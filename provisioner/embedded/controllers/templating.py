@@ -31,7 +31,9 @@ def fill_parameters(declared: Sequence[Json], given: Mapping[str, Any]) -> dict[
     on the Platform."""
     values = dict(given)
     for parameter in declared:
-        name = parameter["variable"]
+        name = parameter.get("variable")
+        if not name:
+            raise TemplateError("ErrorSyncingParameters", "a parameter without a variable")
         value = values.get(name)
         if value is None or value == "":
             value = parameter.get("defaultValue", "")

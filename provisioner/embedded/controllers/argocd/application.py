@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import NotFoundError, RejectedError
-from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.api import Json, spec_of
 from provisioner.embedded.controllers.argocd.health import HEALTHY, Health
 from provisioner.embedded.controllers.argocd.repository import Repository
 from provisioner.embedded.controllers.argocd.source import Wanted, resolve
@@ -94,7 +94,7 @@ class Applications:
 
     async def _tenant(self, cluster: Cluster, application: Json) -> Cluster | None:
         """The destination, None while it does not answer."""
-        name = ((application["spec"].get("destination") or {}).get("virtualCluster") or {}).get("name")
+        name = ((spec_of(application).get("destination") or {}).get("virtualCluster") or {}).get("name")
         namespace = application["metadata"]["namespace"]
         instance = await cluster.api.get(INSTANCE, name, namespace=namespace) if name else None
         if name is None or instance is None or not is_true(instance, "VirtualClusterReady"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.api import Json, spec_of
 from provisioner.embedded.controllers.conditions import find_condition
 
 _ORDER = ("Healthy", "Suspended", "Progressing", "Missing", "Degraded", "Unknown")
@@ -41,7 +41,7 @@ def worst(healths: Iterable[Health]) -> Health:
 
 
 def _stateful_set(live: Json) -> Health:
-    spec, status = live["spec"], live.get("status") or {}
+    spec, status = spec_of(live), live.get("status") or {}
     wanted = spec.get("replicas", 1)
     if live["metadata"].get("generation", 0) > status.get("observedGeneration", 0):
         return Health("Progressing", "Waiting for statefulset spec update to be observed...")
@@ -55,7 +55,7 @@ def _stateful_set(live: Json) -> Health:
 
 
 def _deployment(live: Json) -> Health:
-    spec, status = live["spec"], live.get("status") or {}
+    spec, status = spec_of(live), live.get("status") or {}
     wanted, updated = spec.get("replicas", 1), status.get("updatedReplicas", 0)
     if spec.get("paused"):
         return Health("Suspended", "Deployment is paused")
@@ -86,7 +86,7 @@ def _daemon_set(live: Json) -> Health:
 
 
 def _service(live: Json) -> Health:
-    if live["spec"].get("type") != "LoadBalancer":
+    if spec_of(live).get("type") != "LoadBalancer":
         return HEALTHY
     ingress = ((live.get("status") or {}).get("loadBalancer") or {}).get("ingress")
     return HEALTHY if ingress else Health("Progressing", "Waiting for a load balancer address")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from provisioner.embedded.controllers.api import Api, Json
+from provisioner.embedded.controllers.api import Api, Json, spec_of
 from provisioner.embedded.controllers.kinds import APPLICATION_TEMPLATE, project_of
 from provisioner.embedded.controllers.templating import TemplateError, fill_parameters, render
 
@@ -50,12 +50,12 @@ class Wanted:
 
 async def resolve(api: Api, application: Json) -> Wanted:
     """The rendered spec. TemplateError with the Platform's reasons TemplateNotFound and BuildApplicationFailed."""
-    spec, metadata = application["spec"], application["metadata"]
+    spec, metadata = spec_of(application), application["metadata"]
     if reference := spec.get("templateRef"):
         template = await api.get(APPLICATION_TEMPLATE, reference["name"])
         if template is None:
             raise TemplateError("TemplateNotFound", f"application template not found: {reference['name']}")
-        definition, declared = template["spec"].get("template") or {}, template["spec"].get("parameters") or ()
+        definition, declared = spec_of(template).get("template") or {}, spec_of(template).get("parameters") or ()
     else:
         definition, declared = spec.get("template") or {}, ()
     try:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import NotFoundError, RetryableError
-from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.api import Json, spec_of
 from provisioner.embedded.controllers.conditions import (
     Condition,
     add_finalizer,
@@ -63,6 +63,8 @@ class Claims:
             return None
         if claim["metadata"].get("deletionTimestamp"):
             return await self._give_back(cluster, claim)
+        if not spec_of(claim).get("vClusterRef"):
+            return None  # of a standalone cluster, of which there are none here
         claim = await add_finalizer(cluster.api, NODE_CLAIM, claim)
         if not is_true(claim, "Scheduled"):
             async with self._choosing:
@@ -92,8 +94,8 @@ class Claims:
             for other in await cluster.api.list(NODE_CLAIM)
             if other["metadata"]["uid"] != claim["metadata"]["uid"]
         ]
-        claimed = Counter(other["spec"].get("typeRef") for other in others)
-        chosen = claim["spec"].get("typeRef") or choose_node_type(claim, allowed, claimed)
+        claimed = Counter(str(spec_of(other).get("typeRef")) for other in others)
+        chosen = spec_of(claim).get("typeRef") or choose_node_type(claim, allowed, claimed)
         if chosen is None:
             message = "no node type matches the requirements, is allowed in the project and has capacity left"
             await self._write(cluster, claim, Condition("Scheduled", False, "NoNodeType", message, "Error"))
@@ -110,7 +112,7 @@ class Claims:
         return None
 
     async def _is_environment_available(self, cluster: Cluster, claim: Json) -> bool:
-        spec, namespace = claim["spec"], claim["metadata"]["namespace"]
+        spec, namespace = spec_of(claim), claim["metadata"]["namespace"]
         found = await cluster.api.get(NODE_ENVIRONMENT, spec["environmentRef"], namespace=namespace)
         if found is None:
             wanted = {field: spec[field] for field in ("providerRef", "vClusterRef")} | {"controlPlane": False}
@@ -145,9 +147,9 @@ class Claims:
         return _RESYNC_SECONDS
 
     async def _node(self, cluster: Cluster, claim: Json) -> Json:
-        spec, name = claim["spec"], claim["metadata"]["name"]
+        spec, name = spec_of(claim), claim["metadata"]["name"]
         profile = await cluster.api.get(NODE_PROFILE, spec["profileRef"]) if spec.get("profileRef") else None
-        added = profile["spec"] if profile else {}
+        added = spec_of(profile) if profile else {}
         node_type = await cluster.api.get(NODE_TYPE, spec["typeRef"])
         labels = {
             "kubernetes.io/hostname": name,
@@ -163,8 +165,8 @@ class Claims:
         }
 
     async def _write_node_status(self, tenant: Cluster, node: Json, claim: Json, *, ready: bool) -> None:
-        node_type = await tenant.control_plane.get(NODE_TYPE, claim["spec"]["typeRef"])
-        resources = {"pods": "110", **((node_type["spec"].get("resources") or {}) if node_type else {})}
+        node_type = await tenant.control_plane.get(NODE_TYPE, spec_of(claim)["typeRef"])
+        resources = {"pods": "110", **((spec_of(node_type).get("resources") or {}) if node_type else {})}
         before = find_condition(node, "Ready") or {}
         status = "True" if ready else "Unknown"
         changed = before.get("status") != status
@@ -185,10 +187,10 @@ class Claims:
 
     async def _give_back(self, cluster: Cluster, claim: Json) -> float | None:
         metadata = claim["metadata"]
-        instance = await cluster.api.get(INSTANCE, claim["spec"]["vClusterRef"], namespace=metadata["namespace"])
-        if instance is not None and is_true(instance, "VirtualClusterReady"):
-            tenant = cluster.tenant(project_of(metadata["namespace"]), claim["spec"]["vClusterRef"])
-            await tenant.api.delete(NODE, metadata["name"])
+        name = spec_of(claim).get("vClusterRef")
+        instance = await cluster.api.get(INSTANCE, name, namespace=metadata["namespace"]) if name else None
+        if name and instance is not None and is_true(instance, "VirtualClusterReady"):
+            await cluster.tenant(project_of(metadata["namespace"]), name).api.delete(NODE, metadata["name"])
         await drop_finalizer(cluster.api, NODE_CLAIM, claim)
         return None
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.api import Json, spec_of
 from provisioner.embedded.controllers.core.quantity import add_up, read_resources, write_quantity
 from provisioner.embedded.controllers.nodes.selection import quantity
 from provisioner.embedded.controllers.platform.config import Pool, Requirement
@@ -52,7 +52,7 @@ def claim_name(instance: str, pool: Pool, pod: Json) -> str:
 def is_unschedulable(pod: Json) -> bool:
     """Whether a pod waits for a node."""
     status = pod.get("status") or {}
-    return not pod["spec"].get("nodeName") and any(
+    return not spec_of(pod).get("nodeName") and any(
         entry["type"] == "PodScheduled" and entry.get("reason") == "Unschedulable"
         for entry in status.get("conditions") or ()
     )
@@ -60,7 +60,7 @@ def is_unschedulable(pod: Json) -> bool:
 
 def requests_of(pod: Json) -> dict[str, str]:
     """What a pod's containers request together."""
-    resources = [container.get("resources") or {} for container in pod["spec"].get("containers") or ()]
+    resources = [container.get("resources") or {} for container in spec_of(pod).get("containers") or ()]
     asked = [{**(entry.get("limits") or {}), **(entry.get("requests") or {})} for entry in resources]
     return {name: write_quantity(amount) for name, amount in add_up(map(read_resources, asked)).items()}
 
@@ -80,7 +80,7 @@ def _within(limits: Mapping[str, str], claims: Sequence[Json]) -> bool:
         if resource == "nodes":
             used = Decimal(len(claims))
         else:
-            desired = (claim["spec"].get("desiredCapacity") or {} for claim in claims)
+            desired = (spec_of(claim).get("desiredCapacity") or {} for claim in claims)
             used = sum((quantity(capacity.get(resource, 0)) for capacity in desired), Decimal(0))
         if used > quantity(limit):
             return False

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from provisioner.domain.clock import Clock
-from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.api import Json, spec_of
 from provisioner.embedded.controllers.conditions import Condition, write_conditions
 from provisioner.embedded.controllers.kinds import NODE_CLAIM, NODE_PROVIDER, NODE_TYPE
 from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch
@@ -34,8 +34,8 @@ class Providers:
     async def reconcile(self, cluster: Cluster, key: Key) -> float | None:
         """Make the provider's node types so, remove those it dropped, and count claims."""
         provider = await cluster.api.get(NODE_PROVIDER, key.name)
-        present = [kind for kind in await cluster.api.list(NODE_TYPE) if kind["spec"]["providerRef"] == key.name]
-        kinds = [kind for kind in PROVIDER_KINDS if provider and kind in provider["spec"]]
+        present = [kind for kind in await cluster.api.list(NODE_TYPE) if spec_of(kind).get("providerRef") == key.name]
+        kinds = [kind for kind in PROVIDER_KINDS if provider and kind in spec_of(provider)]
         wanted = _node_types(provider, kinds[0]) if provider and len(kinds) == 1 else {}
         for node_type in present:
             if node_type["metadata"]["name"] not in wanted:
@@ -43,7 +43,7 @@ class Providers:
         if provider is None:
             return None
         claims = await cluster.api.list(NODE_CLAIM)
-        claimed = Counter(claim["spec"].get("typeRef") for claim in claims)
+        claimed = Counter(spec_of(claim).get("typeRef") for claim in claims)
         for name, (manifest, total) in wanted.items():
             stored = await cluster.api.apply(NODE_TYPE, manifest, manager=_MANAGER)
             await self._write_type_status(cluster, stored, total, claimed[name])
@@ -74,7 +74,8 @@ class Providers:
 
 
 def _provider_key(found: Json) -> Iterable[Key]:
-    return (Key(None, found["spec"]["providerRef"]),)
+    name = spec_of(found).get("providerRef")
+    return (Key(None, name),) if name else ()
 
 
 def _node_types(provider: Json, kind: str) -> dict[str, tuple[Json, int]]:
@@ -87,9 +88,9 @@ def _node_types(provider: Json, kind: str) -> dict[str, tuple[Json, int]]:
         "uid": provider["metadata"]["uid"],
     }
     types: dict[str, tuple[Json, int]] = {}
-    for offer in provider["spec"][kind].get("nodeTypes") or ():
+    for offer in spec_of(provider)[kind].get("nodeTypes") or ():
         spec = {"providerRef": name, "resources": offer.get("resources") or {}}
-        spec["properties"] = {**(provider["spec"].get("properties") or {}), **(offer.get("properties") or {})}
+        spec["properties"] = {**(spec_of(provider).get("properties") or {}), **(offer.get("properties") or {})}
         spec |= {field: offer[field] for field in ("displayName", "cost", "overhead") if field in offer}
         metadata = {"name": f"{name}.{offer['name']}", "ownerReferences": [owner], **(offer.get("metadata") or {})}
         types[metadata["name"]] = {"metadata": metadata, "spec": spec}, offer.get("maxCapacity", _UNBOUNDED)

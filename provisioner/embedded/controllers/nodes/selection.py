@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from provisioner.catalog.quantity import parse_quantity
-from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.api import Json, spec_of
 
 _ORDINARY = ("cpu", "memory", "ephemeral-storage", "pods")
 _COST_PER_CPU, _COST_PER_GIGABYTE, _COST_PER_OTHER = 10, 2, 10_000
@@ -30,7 +30,7 @@ def properties_of(node_type: Json) -> dict[str, str]:
         "karpenter.sh/capacity-type": "on-demand",
         "kubernetes.io/os": "linux",
     }
-    return added | (node_type["spec"].get("properties") or {})
+    return added | (spec_of(node_type).get("properties") or {})
 
 
 def matches(requirements: Iterable[Json], properties: Mapping[str, str]) -> bool:
@@ -59,7 +59,7 @@ def _holds(requirement: Json, value: str | None) -> bool:
 
 def cost_of(node_type: Json) -> Decimal:
     """The stated cost, else 10 a CPU, 2 a GB of memory and 10,000 a unit of anything else."""
-    spec = node_type["spec"]
+    spec = spec_of(node_type)
     if spec.get("cost"):
         return Decimal(spec["cost"])
     total = Decimal(0)
@@ -80,22 +80,31 @@ def choose_node_type(claim: Json, offered: Sequence[Json], claimed: Mapping[str,
     other extended resource) is considered only when the claim asks for that resource or names what it wants by a
     requirement.
     """
-    spec = claim["spec"]
-    desired: Mapping[str, str] = spec.get("desiredCapacity") or {}
-    requirements: Sequence[Json] = spec.get("requirements") or ()
     candidates = []
     for node_type in offered:
-        name, resources = node_type["metadata"]["name"], node_type["spec"].get("resources") or {}
-        extended = {resource for resource in resources if resource not in _ORDINARY}
-        if (
-            node_type["spec"]["providerRef"] == spec["providerRef"]
-            and matches(requirements, properties_of(node_type))
-            and (requirements or extended <= desired.keys())
-            and all(quantity(resources.get(resource, 0)) >= quantity(amount) for resource, amount in desired.items())
-            and claimed.get(name, 0) < capacity_total(node_type)
-        ):
-            candidates.append((cost_of(node_type), name))
+        name = node_type["metadata"]["name"]
+        if claimed.get(name, 0) >= capacity_total(node_type):
+            continue
+        try:
+            if _suits(claim, node_type):
+                candidates.append((cost_of(node_type), name))
+        except ValueError:  # a quantity that is none, in this type or in the claim: it suits nobody
+            continue
     return min(candidates)[1] if candidates else None
+
+
+def _suits(claim: Json, node_type: Json) -> bool:
+    wanted, offer = spec_of(claim), spec_of(node_type)
+    desired: Mapping[str, str] = wanted.get("desiredCapacity") or {}
+    requirements: Sequence[Json] = wanted.get("requirements") or ()
+    resources: Mapping[str, str] = offer.get("resources") or {}
+    extended = {resource for resource in resources if resource not in _ORDINARY}
+    return (
+        offer.get("providerRef") == wanted.get("providerRef")
+        and matches(requirements, properties_of(node_type))
+        and (bool(requirements) or extended <= desired.keys())
+        and all(quantity(resources.get(resource, 0)) >= quantity(amount) for resource, amount in desired.items())
+    )
 
 
 def capacity_total(node_type: Json) -> int:

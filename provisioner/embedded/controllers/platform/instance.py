@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import RejectedError, TenantryError
-from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.api import Json, spec_of
 from provisioner.embedded.controllers.conditions import (
     Condition,
     add_finalizer,
@@ -119,7 +119,7 @@ class Instances:
         return current.again_seconds
 
     async def _resolve(self, current: _Pass) -> tuple[Json, TenantConfig] | None:
-        reference = current.instance["spec"].get("templateRef")
+        reference = spec_of(current.instance).get("templateRef")
         template = await current.cluster.api.get(TEMPLATE, reference["name"]) if reference else None
         try:
             rendered = resolve(current.instance, template)
@@ -148,7 +148,7 @@ class Instances:
             if denial is not None:
                 current.fail("Scheduled", "Forbidden", denial)
                 return False
-            metadata, reference = current.instance["metadata"], current.instance["spec"].get("clusterRef") or {}
+            metadata, reference = current.instance["metadata"], spec_of(current.instance).get("clusterRef") or {}
             filled = {
                 "cluster": reference.get("cluster") or "control-plane",
                 "namespace": reference.get("namespace") or f"loft-{project_of(current.namespace)}-v-{current.name}",
@@ -174,7 +174,7 @@ class Instances:
         project = await api.get(PROJECT, name)
         if project is None:
             return f"project {name} not found"
-        template = (current.instance["spec"].get("templateRef") or {}).get("name")
+        template = (spec_of(current.instance).get("templateRef") or {}).get("name")
         if template and not allows_template(project, template):
             return f"virtual cluster template {template} is not allowed in project {name}"
         others = await api.list(INSTANCE, namespace=current.namespace)
@@ -265,18 +265,21 @@ class Instances:
 
 async def _referring(cluster: Cluster, kind: Kind, name: str, namespace: str) -> Sequence[Json]:
     return [
-        entry for entry in await cluster.api.list(kind, namespace=namespace) if entry["spec"]["vClusterRef"] == name
+        entry
+        for entry in await cluster.api.list(kind, namespace=namespace)
+        if spec_of(entry).get("vClusterRef") == name
     ]
 
 
 def _destination(application: Json) -> str | None:
-    destination = application["spec"].get("destination") or {}
+    destination = spec_of(application).get("destination") or {}
     name: str | None = (destination.get("virtualCluster") or {}).get("name")
     return name
 
 
 def _reference_key(found: Json) -> Iterable[Key]:
-    return (Key(found["metadata"]["namespace"], found["spec"]["vClusterRef"]),)
+    name = spec_of(found).get("vClusterRef")
+    return (Key(found["metadata"]["namespace"], name),) if name else ()
 
 
 def _destination_key(found: Json) -> Iterable[Key]:

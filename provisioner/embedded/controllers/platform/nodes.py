@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import NotFoundError, RetryableError
-from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.api import Json, spec_of
 from provisioner.embedded.controllers.conditions import Condition, timestamp
 from provisioner.embedded.controllers.kinds import NODE_CLAIM, POD, PROJECT, project_of
 from provisioner.embedded.controllers.loop import Cluster
@@ -30,7 +30,7 @@ async def ensure_claims(cluster: Cluster, instance: Json, config: TenantConfig, 
     """Make the claims so and return the condition NodesProvisioned: True once every claim is Available."""
     name, namespace = instance["metadata"]["name"], instance["metadata"]["namespace"]
     in_project = await cluster.api.list(NODE_CLAIM, namespace=namespace)
-    own = [claim for claim in in_project if claim["spec"]["vClusterRef"] == name]
+    own = [claim for claim in in_project if spec_of(claim).get("vClusterRef") == name]
     wanted: list[Json] = []
     kept: set[str] = set()
     for provider, pool in config.pools():
@@ -40,7 +40,7 @@ async def ensure_claims(cluster: Cluster, instance: Json, config: TenantConfig, 
             continue
         pods = await _pods(cluster, namespace, name)
         wanted += dynamic_claims(name, provider, pool, pods=pods, present=present)
-        busy = {pod["spec"].get("nodeName") for pod in pods}
+        busy = {spec_of(pod).get("nodeName") for pod in pods}
         busy |= {claim_name(name, pool, pod) for pod in pods if is_unschedulable(pod)}
         kept |= {claim["metadata"]["name"] for claim in await _used(cluster, pool, present, busy, clock)}
     kept |= {claim["metadata"]["name"] for claim in wanted}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from provisioner.domain.errors import RejectedError
-from provisioner.embedded.controllers.api import Json
+from provisioner.embedded.controllers.api import Json, spec_of
 from provisioner.embedded.controllers.kinds import project_of
 from provisioner.embedded.controllers.manifests import parse_mapping
 from provisioner.embedded.controllers.templating import TemplateError, fill_parameters, render
@@ -23,7 +23,7 @@ def resolve(instance: Json, template: Json | None) -> Json:
     TemplateError with the Platform's reasons: TemplateNotFound, VersionError, VersionNotFound,
     ErrorSyncingParameters, ErrorRenderingTemplate.
     """
-    spec = instance["spec"]
+    spec = spec_of(instance)
     if (reference := spec.get("templateRef")) is None:
         chosen: Json = {"template": spec.get("template")}
     elif template is None:
@@ -42,7 +42,7 @@ def resolve(instance: Json, template: Json | None) -> Json:
 
 def loft_values(instance: Json) -> dict[str, Any]:
     """The values that the Platform adds: `.Values.loft.name` and so on."""
-    metadata, spec = instance["metadata"], instance["spec"]
+    metadata, spec = instance["metadata"], spec_of(instance)
     project, owner = project_of(metadata["namespace"]), spec.get("owner") or {}
     return {
         "name": metadata["name"],
@@ -56,7 +56,7 @@ def loft_values(instance: Json) -> dict[str, Any]:
 
 
 def _choose(template: Json, wanted: str) -> Json:
-    spec = template["spec"]
+    spec = spec_of(template)
     versions: Sequence[Json] = spec.get("versions") or ()
     if not versions:
         if wanted and not _ANY.fullmatch(wanted):
@@ -64,7 +64,7 @@ def _choose(template: Json, wanted: str) -> Json:
         return {"template": spec.get("template"), "parameters": spec.get("parameters")}
     if wanted and not _VERSION.fullmatch(wanted) and not _ANY.fullmatch(wanted):
         raise TemplateError("VersionError", f"version is not of the form 1.2.3, 1.2.X or 1.X.X: {wanted}")
-    found = [version for version in versions if _matches(wanted, version["version"])]
+    found = [version for version in versions if _matches(wanted, version.get("version", ""))]
     if not found:
         raise TemplateError("VersionNotFound", f"version not found in template: {wanted}")
     return max(found, key=lambda version: tuple(int(part) for part in version["version"].split(".")))
