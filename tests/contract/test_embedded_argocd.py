@@ -293,6 +293,49 @@ async def test_application_that_anybody_makes_is_synced_and_removed_with_what_it
         assert await world.tenant().get(NAMESPACE, "inference") is not None
 
 
+async def test_application_that_is_deleted_while_its_tenant_cluster_is_away_waits_for_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        await publish(world)
+        await create(world)
+        await eventually(lambda: world.condition("VirtualClusterReady"), lambda found: found.get("status") == "True")
+        revision = _deliver(world, _map("one"), endpoint="ep-two")
+        parameters = {"path": "endpoints/ep-two", "revision": "ep-two"}
+        await world.apply(_own_application({"templateRef": {"name": "runtime"}, "parameters": parameters}))
+        await eventually(lambda: world.application("ep-two-runtime"), _synced(revision))
+        world.faults.put("tenant_cluster", Fault(back=True))
+        await eventually(lambda: world.condition("VirtualClusterReady"), lambda found: found["status"] == "False")
+        await world.api.delete(APPLICATION, "ep-two-runtime", namespace=PROJECT_NAMESPACE)
+        world.faults.put("tenant_cluster", None)
+        await eventually(
+            lambda: world.api.get(APPLICATION, "ep-two-runtime", namespace=PROJECT_NAMESPACE),
+            lambda found: found is None,
+        )
+        assert await _names(world) == set()
+
+
+async def test_without_pruning_what_is_not_wanted_stays_and_is_not_synced_for_ever(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        await publish(world)
+        await create(world)
+        source = {"repoURL": str(world.repository), "path": "endpoints/ep-two", "targetRevision": "ep-two"}
+        policy = {"automated": {"selfHeal": True}, "syncOptions": ["CreateNamespace=true"]}
+        template = {"spec": {"source": source, "destination": {"namespace": "inference"}, "syncPolicy": policy}}
+        first = _deliver(world, _map("one"), _map("two"), endpoint="ep-two")
+        await world.apply(_own_application({"template": template}))
+        await eventually(lambda: world.application("ep-two-runtime"), _synced(first))
+        second = _deliver(world, _map("one"), endpoint="ep-two")
+        status = await eventually(
+            lambda: world.application("ep-two-runtime"),
+            lambda found: (found["operationState"].get("syncResult") or {}).get("revision") == second,
+        )
+        assert status["sync"]["status"] == "OutOfSync"
+        assert [entry.get("requiresPruning", False) for entry in status["resources"]] == [False, True]
+        _deliver(world, _map("three"))
+        await eventually(lambda: _names(world), lambda found: found == {"one", "two", "three"})
+        later = await world.application("ep-two-runtime")
+        assert later["operationState"] == status["operationState"]
+
+
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [

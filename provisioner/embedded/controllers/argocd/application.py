@@ -72,34 +72,31 @@ class Applications:
         application = await cluster.api.get(APPLICATION, key.name, namespace=key.namespace)
         if application is None:
             return None
-        tenant = await self._tenant(cluster, application)
+        instance = await self._instance(cluster, application)
         if application["metadata"].get("deletionTimestamp"):
-            return await self._remove(cluster, application, tenant)
+            return await self._remove(cluster, application, instance)
         application = await add_finalizer(cluster.api, APPLICATION, application)
         try:
             wanted = await resolve(cluster.api, application)
         except TemplateError as error:
             await self._write(cluster, application, Condition("Synced", False, error.reason, error.message, "Error"))
             return _CALM_SECONDS
-        if tenant is None:
+        if instance is None or not is_true(instance, "VirtualClusterReady"):
             message = "the tenant cluster is not registered with Argo CD yet"
             pending = Condition("Synced", False, "ClusterRegistrationPending", message, "Info")
             await self._write(cluster, application, pending)
             return _BUSY_SECONDS
-        look = _Look(cluster, application, wanted, Target(tenant.api, key.name))
+        look = _Look(cluster, application, wanted, _target(cluster, application, instance))
         await self._look(look)
         await self._write(cluster, application, Condition("Synced", True), look.status)
         await self._forget_refresh(look)
         return look.again_seconds
 
-    async def _tenant(self, cluster: Cluster, application: Json) -> Cluster | None:
-        """The destination, None while it does not answer."""
+    async def _instance(self, cluster: Cluster, application: Json) -> Json | None:
+        """The tenant cluster that is the destination."""
         name = ((spec_of(application).get("destination") or {}).get("virtualCluster") or {}).get("name")
         namespace = application["metadata"]["namespace"]
-        instance = await cluster.api.get(INSTANCE, name, namespace=namespace) if name else None
-        if name is None or instance is None or not is_true(instance, "VirtualClusterReady"):
-            return None
-        return cluster.tenant(project_of(namespace), name)
+        return await cluster.api.get(INSTANCE, name, namespace=namespace) if name else None
 
     async def _look(self, look: _Look) -> None:
         own = [source for source in look.wanted.sources if self._repository.is_source(source.get("repoURL", ""))]
@@ -130,11 +127,11 @@ class Applications:
         before: Json = look.before.get("operationState") or {}
         fresh = ((before.get("operation") or {}).get("sync") or {}).get("revision") != revision
         done = not fresh and before.get("phase") == "Succeeded"
-        heals = bool((look.wanted.automated or {}).get("selfHeal"))
+        automated = look.wanted.automated or {}
         back = self._faults.at("argo_sync").back
-        synced = comparison.is_synced and not back
-        self._fill(look, comparison, synced=synced and done)
-        if look.wanted.automated is None or (done and (synced or back or not heals)):
+        self._fill(look, comparison, synced=comparison.is_synced and done and not back)
+        healed = comparison.is_settled(prunes=bool(automated.get("prune"))) or not automated.get("selfHeal")
+        if look.wanted.automated is None or (done and (healed or back)):
             look.status["operationState"] = before or None
             return
         now = self._clock.now()
@@ -225,11 +222,16 @@ class Applications:
             patch = {"metadata": {"annotations": {REFRESH: None}}}
             await look.cluster.api.patch(APPLICATION, metadata["name"], patch, namespace=metadata["namespace"])
 
-    async def _remove(self, cluster: Cluster, application: Json, tenant: Cluster | None) -> float | None:
-        """Delete what was made. A tenant cluster that does not answer any more takes it along."""
+    async def _remove(self, cluster: Cluster, application: Json, instance: Json | None) -> float | None:
+        """Delete what was made. A tenant cluster that is going away while it does not answer takes it along; one that
+        stays is waited for."""
         known = ((application.get("status") or {}).get("application") or {}).get("resources") or ()
-        if tenant is not None and await Target(tenant.api, application["metadata"]["name"]).remove(known):
-            return _BUSY_SECONDS
+        if known and instance is not None:
+            answers = is_true(instance, "VirtualClusterReady")
+            if answers and await _target(cluster, application, instance).remove(known):
+                return _BUSY_SECONDS
+            if not answers and not instance["metadata"].get("deletionTimestamp"):
+                return _CALM_SECONDS
         self._heads = {key: head for key, head in self._heads.items() if key[0] != application["metadata"]["uid"]}
         await drop_finalizer(cluster.api, APPLICATION, application)
         return None
@@ -239,3 +241,9 @@ class Applications:
     ) -> None:
         fields = {"application": status} if status is not None else {}
         await write_conditions(cluster.api, APPLICATION, application, (condition,), now=self._clock.now(), **fields)
+
+
+def _target(cluster: Cluster, application: Json, instance: Json) -> Target:
+    metadata = instance["metadata"]
+    tenant = cluster.tenant(project_of(metadata["namespace"]), metadata["name"])
+    return Target(tenant.api, application["metadata"]["name"])

@@ -31,6 +31,10 @@ class Comparison:
         """Whether every resource is Synced and none is to be pruned."""
         return all(resource.is_synced for resource in self.resources)
 
+    def is_settled(self, *, prunes: bool) -> bool:
+        """Whether a sync would change nothing: without pruning, what is not wanted any more stays."""
+        return all(resource.is_synced for resource in self.resources if prunes or resource.wanted is not None)
+
     @property
     def health(self) -> Health:
         """The worst health, with the name of the resource that has it."""

@@ -119,8 +119,8 @@ class Instances:
         return current.again_seconds
 
     async def _resolve(self, current: _Pass) -> tuple[Json, TenantConfig] | None:
-        reference = spec_of(current.instance).get("templateRef")
-        template = await current.cluster.api.get(TEMPLATE, reference["name"]) if reference else None
+        name = (spec_of(current.instance).get("templateRef") or {}).get("name")
+        template = await current.cluster.api.get(TEMPLATE, name) if name else None
         try:
             rendered = resolve(current.instance, template)
             text = (rendered.get("helmRelease") or {}).get("values") or ""
@@ -198,10 +198,12 @@ class Instances:
             current.again_seconds = 0.0  # the tenant's API answers once this is written
             return
         await self._apply_objects(current, rendered)
-        problem = await ensure_applications(
-            current.cluster, current.instance, config, platform_namespace=self._platform_namespace
-        )
-        current.conditions += [problem, await ensure_claims(current.cluster, current.instance, config, self._clock)]
+        current.conditions += [
+            await ensure_applications(
+                current.cluster, current.instance, config, platform_namespace=self._platform_namespace
+            ),
+            await ensure_claims(current.cluster, current.instance, config, self._clock),
+        ]
 
     def _deploy(self, current: _Pass) -> bool:
         """Whether the tenant's control plane is up, as far as delays and faults let it."""
