@@ -8,6 +8,7 @@ findings of all files at once. Never writes, never guesses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -119,15 +120,7 @@ class _Reading:
     def _placed(self, file: str, finding: Finding) -> Finding:
         document = self._documents.get(file)
         line = document.line(_path_of(document, finding.field)) if document else None
-        return Finding(
-            reason=finding.reason,
-            message=finding.message,
-            field=finding.field,
-            hint=finding.hint,
-            file=file,
-            line=line,
-            severity=finding.severity,
-        )
+        return replace(finding, file=file, line=line)
 
     def stop(self, doing: str) -> None:
         """Raise what was found so far."""

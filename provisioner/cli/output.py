@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -73,17 +74,10 @@ def print_error(error: TenantryError, *, file: str | None = None, lines: Mapping
 def _located(finding: Finding, file: str | None, lines: Mapping[str, int]) -> Finding:
     if finding.file or not file:
         return finding
-    parts = finding.field.split(".")
-    known = next((".".join(parts[:n]) for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in lines), None)
-    return Finding(
-        reason=finding.reason,
-        message=finding.message,
-        field=finding.field,
-        hint=finding.hint,
-        file=file,
-        line=lines[known] if known else 1,
-        severity=finding.severity,
-    )
+    around = finding.field
+    while around and around not in lines:
+        around = around[: max(around.rfind("."), around.rfind("["), 0)]
+    return replace(finding, file=file, line=lines.get(around, 1))
 
 
 def _aligned(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
