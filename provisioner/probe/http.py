@@ -57,8 +57,10 @@ class HttpProbe:
         ours = ssl.create_default_context(cafile=str(server_ca))
         ours.load_cert_chain(str(client_cert), str(client_key))
         stranger = ssl.create_default_context(cafile=str(server_ca))
-        self._ours = httpx2.AsyncClient(verify=ours, timeout=_TIMEOUT, trust_env=False)
-        self._stranger = httpx2.AsyncClient(verify=stranger, timeout=_TIMEOUT, trust_env=False)
+        # Replicas share an address, and connections are pooled by address: a kept one would carry another's name.
+        fresh = httpx2.Limits(max_keepalive_connections=0)
+        self._ours = httpx2.AsyncClient(verify=ours, timeout=_TIMEOUT, trust_env=False, limits=fresh)
+        self._stranger = httpx2.AsyncClient(verify=stranger, timeout=_TIMEOUT, trust_env=False, limits=fresh)
         self._public = httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=False)
 
     async def close(self) -> None:

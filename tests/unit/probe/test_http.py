@@ -58,6 +58,14 @@ async def test_replica_with_a_certificate_of_another_name_is_not_trusted(probe: 
     assert tenant.model.hosts == set()
 
 
+async def test_replicas_behind_one_address_are_each_asked_by_their_own_name(probe: HttpProbe, tenant: Tenant) -> None:
+    """A connection to one is not used for the next, whose certificate nobody would have looked at."""
+    other = replace(tenant.backend, host="r1-abc123-ep-a.acme.tenants.example.com")
+    assert (await probe.replica(tenant.backend, model="gemma", kind="chat")).ok
+    assert not (await probe.replica(other, model="gemma", kind="chat")).ok
+    assert tenant.model.hosts == {HOST}
+
+
 async def test_gateway_that_asks_for_our_certificate_refuses_a_stranger(probe: HttpProbe, tenant: Tenant) -> None:
     assert (await probe.refuses_stranger(tenant.backend)).ok
     assert tenant.model.hosts == set()
