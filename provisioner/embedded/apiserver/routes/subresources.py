@@ -5,6 +5,7 @@ Called by `dispatch` only; each writes through `Collection` like any other clien
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from provisioner.embedded.apiserver import status
+from provisioner.embedded.apiserver.clusters import key_of
 from provisioner.embedded.apiserver.collection import Deletion
 from provisioner.embedded.apiserver.kinds import Kind, ScalePaths
 from provisioner.embedded.apiserver.merge import patches
@@ -23,6 +25,7 @@ from provisioner.embedded.apiserver.shape import Json
 
 Verb = Callable[[Call], Awaitable[web.StreamResponse]]
 LOG_ANNOTATION: Final = "embedded.tenantry.io/log"
+_FOLLOW_SECONDS: Final = 0.5
 _MAX_LOG_BYTES: Final = 10 * 1024 * 1024
 
 
@@ -64,20 +67,31 @@ async def patch_scale(call: Call) -> web.Response:
 async def finalize_namespace(call: Call) -> web.Response:
     """PUT of a namespace's spec.finalizers; the namespace goes when the last one is taken off."""
     document = await read_object(call.request)
-    wanted = (document.get("spec") or {}).get("finalizers") or []
+    wanted = _part(document, "spec").get("finalizers") or []
+    if not isinstance(wanted, list) or not all(isinstance(entry, str) for entry in wanted):
+        raise status.bad_request("spec.finalizers must be a list of names")
     return answer(call.collection.finalize(call.name, wanted, call.write()))
 
 
 async def read_log(call: Call) -> web.StreamResponse:
-    """A pod's log: the file that the pod's annotation names, which must lie in the server's log directory."""
+    """A pod's log: the file that the pod's annotation names, which must lie in the server's log directory.
+
+    With `follow` the answer goes on while the pod runs, as `kubectl logs -f` wants it.
+    """
     pod = call.collection.get(call.name)
     named = (pod["metadata"].get("annotations") or {}).get(LOG_ANNOTATION)
-    root = call.cluster.surroundings.logs.resolve()
-    file = (root / named).resolve() if named else None
-    if file is None or not file.is_relative_to(root) or not file.is_file():
+    file = _log_file(call.cluster.surroundings.logs, named)
+    if file is None:
         raise status.bad_request(f'container logs of pod "{call.name}" are not available')
-    lines = call.parameters.number("tailLines", maximum=100_000)
-    return web.Response(text=_tail(file, lines), content_type="text/plain")
+    text, position = _tail(file, call.parameters.number("tailLines", maximum=100_000))
+    response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+    await response.prepare(call.request)
+    await response.write(text)
+    while call.parameters.flag("follow") and _runs(call, pod):
+        await asyncio.sleep(_FOLLOW_SECONDS)
+        text, position = _grown(file, position)
+        await response.write(text)
+    return response
 
 
 async def evict(call: Call) -> web.Response:
@@ -106,15 +120,22 @@ def _rescale(call: Call, change: Callable[[Json], Json]) -> web.Response:
 
     def rescaled(live: Json) -> Json:
         wanted = change(_scale_of(live, paths))
-        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        replicas = _part(wanted, "spec").get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
             cause = status.Cause("FieldValueInvalid", "Invalid value: must be a number not below 0", "spec.replicas")
             raise status.invalid(status.Target("autoscaling", "scales", "Scale"), call.name, [cause])
-        stated = (wanted.get("metadata") or {}).get("resourceVersion")
+        stated = _part(wanted, "metadata").get("resourceVersion")
         document = _with(live, paths.spec_replicas, replicas)
         return document | {"metadata": document["metadata"] | ({"resourceVersion": stated} if stated else {})}
 
     return answer(_scale_of(call.collection.update(call.name, rescaled, call.write()), paths))
+
+
+def _part(document: Json, name: str) -> Json:
+    found = document.get(name) or {}
+    if not isinstance(found, dict):
+        raise status.bad_request(f"{name} must be an object")
+    return found
 
 
 def _scale_of(document: Json, paths: ScalePaths) -> Json:
@@ -158,14 +179,35 @@ def _with(document: Json, path: str, value: Any) -> Json:
     return changed
 
 
-def _tail(file: Path, lines: int | None) -> str:
+def _log_file(root: Path, named: str | None) -> Path | None:
+    """The file behind an annotation, None where there is none that may be read."""
+    file = (root.resolve() / named).resolve() if named else None
+    return file if file is not None and file.is_relative_to(root.resolve()) and file.is_file() else None
+
+
+def _tail(file: Path, lines: int | None) -> tuple[bytes, int]:
+    """The end of a file and where it was read to."""
     with file.open("rb") as stream:
         size = stream.seek(0, 2)
         stream.seek(max(0, size - _MAX_LOG_BYTES))
-        text = stream.read().decode(errors="replace")
-    if lines is None:
-        return text
-    return "".join(text.splitlines(keepends=True)[-lines:]) if lines else ""
+        text = stream.read()
+        end = stream.tell()
+    if lines is not None:
+        text = b"".join(text.splitlines(keepends=True)[-lines:]) if lines else b""
+    return text, end
+
+
+def _grown(file: Path, position: int) -> tuple[bytes, int]:
+    with file.open("rb") as stream:
+        stream.seek(position)
+        return stream.read(_MAX_LOG_BYTES), stream.tell()
+
+
+def _runs(call: Call, pod: Json) -> bool:
+    """Whether the same pod is there and may still write."""
+    live = call.cluster.read(key_of(call.kind, call.namespace or "", call.name))
+    same = live is not None and live["metadata"]["uid"] == pod["metadata"]["uid"]
+    return same and (live or {}).get("status", {}).get("phase") not in ("Succeeded", "Failed")
 
 
 _CORE: Final[dict[tuple[str, str], dict[str, Verb]]] = {

@@ -72,6 +72,26 @@ async def test_log_is_read_from_the_log_directory_only(http: httpx2.AsyncClient,
         assert "secret" not in answer.text
 
 
+async def test_log_is_followed_while_the_pod_runs(http: httpx2.AsyncClient, tmp_path: Path) -> None:
+    (tmp_path / "pods").mkdir()
+    log = tmp_path / "pods" / "web.log"
+    log.write_text("one\n")
+    pod = {
+        "metadata": {"name": "web", "annotations": {"embedded.tenantry.io/log": "web.log"}},
+        "spec": {"containers": [{"name": "c", "image": "registry.example.com/c:1"}]},
+    }
+    path = "/api/v1/namespaces/default/pods"
+    await http.post(path, json=pod)
+    async with http.stream("GET", f"{path}/web/log", params={"follow": "true"}) as stream:
+        lines = stream.aiter_lines()
+        assert await anext(lines) == "one"
+        with log.open("a") as output:
+            output.write("two\n")
+        assert await anext(lines) == "two"
+        await http.delete(f"{path}/web")
+        assert [line async for line in lines] == []
+
+
 async def test_error_of_the_server_is_a_status_without_internals(
     http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
