@@ -53,7 +53,7 @@ async def select_project(attempt: EndpointAttempt) -> Done | Wait:
     findings = check_tenancy(plan) or await _check_project(world, plan)
     if findings:
         raise RejectedError(
-            f"selecting the project of endpoint `{endpoint.name}`: {'; '.join(found.message for found in findings)}",
+            f"selecting a project for endpoint `{endpoint.name}`: refused by: {plan.placement.project}",
             reason=findings[0].reason,
             hint=findings[0].hint,
             findings=findings,
