@@ -24,7 +24,8 @@ class RequestBody:
     __slots__ = ("_data", "_form_type", "_limit_bytes", "_scanner", "_spans")
 
     def __init__(self, content_type: bytes | None, limit_bytes: int) -> None:
-        self._form_type = content_type if content_type is not None and is_multipart(content_type) else None
+        is_other = content_type is None or content_type == b"application/json" or not is_multipart(content_type)
+        self._form_type = None if is_other else content_type
         self._limit_bytes = limit_bytes
         self._data: bytes | bytearray = b""
         self._scanner: ModelScanner | None = None

@@ -41,12 +41,13 @@ class Receiver(Protocol):
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """One connection to a replica."""
+    """One connection to a replica. `is_open` while a request may be written to it."""
 
     def __init__(self, pool: Pool, backend: Backend) -> None:
         self.backend = backend
         self.host = backend.host.encode()
         self.idle_since = 0.0
+        self.is_open = False
         self._pool = pool
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
@@ -63,14 +64,6 @@ class UpstreamConnection(asyncio.Protocol):
         self._is_reusable = True
         self._ends_with_connection = False
 
-    def is_open(self) -> bool:
-        """Whether a request may still be written to it."""
-        return self._transport is not None and not self._transport.is_closing()
-
-    def leads_to(self, backend: Backend) -> bool:
-        """Whether it is open and goes to where `backend` is now."""
-        return (self.backend is backend or self.backend == backend) and self.is_open()
-
     def send(self, receiver: Receiver, head: bytes, body: bytes | bytearray) -> None:
         """Sends one whole request on a connection that is open; `receiver` gets the answer."""
         self._receiver = receiver
@@ -85,18 +78,19 @@ class UpstreamConnection(asyncio.Protocol):
     def abandon(self) -> None:
         """Ends the connection at once, which tells the replica that nobody waits any more."""
         self._receiver = None
+        self.is_open = False
         if self._transport is not None:
             self._transport.abort()
 
     def pause_reading(self) -> None:
         """Stops reading while the caller cannot keep up."""
-        if self._transport is not None and not self._is_paused and not self._transport.is_closing():
+        if self._transport is not None and self.is_open and not self._is_paused:
             self._is_paused = True
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """Reads on."""
-        if self._transport is not None and self._is_paused and not self._transport.is_closing():
+        if self._transport is not None and self.is_open and self._is_paused:
             self._is_paused = False
             self._transport.resume_reading()
 
@@ -105,6 +99,11 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection stands, TLS handshake included."""
         self._transport = cast("asyncio.Transport", transport)
+        self.is_open = True
+
+    def eof_received(self) -> None:
+        """The replica has closed its side: the transport closes ours."""
+        self.is_open = False
 
     def data_received(self, data: bytes) -> None:
         """Reads on in the answer and hands on what this piece of it holds."""
@@ -133,6 +132,7 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side is gone: right for an answer that ends with its connection, a failure for any other."""
         receiver, self._receiver = self._receiver, None
+        self.is_open = False
         self._pool.forget(self)
         if receiver is None:
             return
@@ -182,8 +182,9 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _settle(self) -> None:
         self._receiver = None
-        if self._is_reusable and self.is_open():
-            self.resume_reading()
+        if self._is_reusable and self.is_open:
+            if self._is_paused:
+                self.resume_reading()
             self._pool.give_back(self)
         else:
             self.abandon()
@@ -212,7 +213,8 @@ class Pool:
         oldest = self._loop.time() - self._limits.upstream_idle_seconds
         while idle:
             connection = idle.pop()
-            if connection.idle_since > oldest and connection.leads_to(backend):
+            is_same = connection.backend is backend or connection.backend == backend
+            if is_same and connection.is_open and connection.idle_since > oldest:
                 return connection
             connection.abandon()
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -71,7 +72,7 @@ def scan(body: bytes, cuts: Sequence[int] = ()) -> list[bytes]:
     grown = bytearray()
     scanner = ModelScanner(grown)
     edges = [0, *sorted({cut % (len(body) + 1) for cut in cuts}), len(body)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         grown += body[start:end]
         scanner.advance()
     return [bytes(grown[start:end]) for start, end in scanner.finish()]
