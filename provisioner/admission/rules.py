@@ -87,7 +87,8 @@ def judge(
 
 def _check_names(draft: Draft, catalog: Catalog, site: Site, tenant_tiers: Collection[str] | None) -> Iterator[Finding]:
     if draft.tenant == POOL_TENANT:
-        yield Finding(reason="ReservedName", message="reading tenant: the name is reserved: `pool`", field="tenant")
+        message = f"reading tenant: the name is reserved: `{POOL_TENANT}`"
+        yield Finding(reason="ReservedName", message=message, field="tenant", hint="name another tenant")
     if draft.tier is not None and draft.tier not in catalog.tiers:
         yield _unknown("tier", draft.tier, catalog.tiers)
     elif draft.tier is not None and tenant_tiers is not None and draft.tier not in tenant_tiers:
@@ -111,11 +112,13 @@ def _check_scaling(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
     low, high = draft.scaling.min_replicas, draft.scaling.max_replicas
     if low > high:
         message = f"reading scaling: minReplicas must not be above maxReplicas {high}, found {low}"
-        yield Finding(reason="MinAboveMax", message=message, field="scaling.minReplicas")
+        hint = "lower scaling.minReplicas or raise scaling.maxReplicas"
+        yield Finding(reason="MinAboveMax", message=message, field="scaling.minReplicas", hint=hint)
     tier = catalog.tiers.get(draft.tier or "")
     if tier is not None and high > tier.limits.max_replicas:
         message = f"reading scaling: tier `{tier.name}` allows {tier.limits.max_replicas} replicas, found {high}"
-        yield Finding(reason="TooManyReplicas", message=message, field="scaling.maxReplicas")
+        hint = "lower scaling.maxReplicas, or choose another tier"
+        yield Finding(reason="TooManyReplicas", message=message, field="scaling.maxReplicas", hint=hint)
 
 
 def _check_model(
@@ -136,7 +139,8 @@ def _check_model(
         yield Finding(reason="RuntimeNotInTier", message=message, field="model", hint=hint)
     if site.is_retired(image):
         message = f"reading model: its image is retired: `{image}`"
-        yield Finding(reason="ImageRetired", message=message, field="model")
+        hint = f"choose another model, or give `images.{model.master.image}` in versions.yaml another image"
+        yield Finding(reason="ImageRetired", message=message, field="model", hint=hint)
     if site.profile == "prod" and "@sha256:" not in image:
         message = f"reading model: its image has no digest: `{image}`"
         hint = f"add the digest to `images.{model.master.image}` in versions.yaml"
@@ -147,7 +151,8 @@ def _check_context(serving: Mapping[str, Any], model: Model, runtime: Runtime) -
     wanted = serving.get(runtime.context_parameter)
     if isinstance(wanted, int) and wanted > model.architecture.context_length:
         message = f"reading context: model `{model.id}` has {model.architecture.context_length}, found {wanted}"
-        yield Finding(reason="ContextTooLong", message=message, field=f"serving.{runtime.context_parameter}")
+        field = f"serving.{runtime.context_parameter}"
+        yield Finding(reason="ContextTooLong", message=message, field=field, hint=f"lower {field}")
 
 
 def _check_quota(tier: Tier, choice: Choice) -> Iterator[Finding]:

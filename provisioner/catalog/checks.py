@@ -49,7 +49,9 @@ def check_site(site: Site, catalog: Catalog) -> tuple[Finding, ...]:
     ]
     if not findings and not any(site.allows_runtime(runtime) for runtime in catalog.runtimes.values()):
         message = f"reading runtimes: profile `{site.profile}` may run none of them"
-        findings.append(Finding(reason="NoRuntime", message=message, field="runtimes"))
+        able = sorted(runtime.name for runtime in catalog.runtimes.values() if site.profile in runtime.profiles)
+        hint = f"runtimes of this profile: {', '.join(able) or 'none'}"
+        findings.append(Finding(reason="NoRuntime", message=message, field="runtimes", hint=hint))
     return tuple(findings)
 
 
@@ -57,12 +59,14 @@ def check_regions(site: Site) -> Iterator[Finding]:
     """Findings about a Site alone: providers that regions name, names used twice, placeholders, sovereignty."""
     providers = [provider.name for provider in site.providers]
     for name in sorted({name for name in providers if providers.count(name) > 1}):
-        yield Finding(reason="DuplicateName", message=f"reading provider: named twice: `{name}`", field="providers")
+        message = f"reading provider: named twice: `{name}`"
+        yield Finding(reason="DuplicateName", message=message, field="providers", hint="rename one of them")
     for position, provider in enumerate(site.providers):
         types = [node_type.name for node_type in provider.node_types]
         for name in sorted({name for name in types if types.count(name) > 1}):
             message = f"reading node type: named twice: `{name}`"
-            yield Finding(reason="DuplicateName", message=message, field=f"providers[{position}].nodeTypes")
+            field = f"providers[{position}].nodeTypes"
+            yield Finding(reason="DuplicateName", message=message, field=field, hint="rename one of them")
     for region_name, region in site.regions.items():
         for position, name in enumerate(region.providers):
             if name not in providers:
@@ -77,6 +81,10 @@ def _check_hostname(hostname: str) -> Iterator[Finding]:
     for name in re.findall(r"\{([^}]*)\}", hostname):
         if name not in ("endpoint", "tenant"):
             yield _unknown("public.hostname", "placeholder", name, ("endpoint", "tenant"))
+    if set("{}") & set(re.sub(r"\{[^{}]*\}", "", hostname)):
+        message = f"reading hostname: a brace without its other half: `{hostname}`"
+        hint = "placeholders: {endpoint}, {tenant}"
+        yield Finding(reason="InvalidValue", message=message, field="public.hostname", hint=hint)
     if any(label.count("{") > 1 for label in hostname.split(".")):
         message = f"reading hostname: two placeholders in one label make names ambiguous: `{hostname}`"
         yield Finding(reason="AmbiguousName", message=message, field="public.hostname", hint="put a dot between them")
@@ -107,19 +115,21 @@ def _check_model(model: Model, catalog: Catalog) -> Iterator[Finding]:
     if model.kind not in runtime.kinds:
         allowed = ", ".join(kind.value for kind in runtime.kinds)
         message = f"reading kind: runtime `{runtime.name}` serves {allowed}, found `{model.kind.value}`"
-        yield Finding(reason="KindNotServed", message=message, field="kind")
+        yield Finding(reason="KindNotServed", message=message, field="kind", hint="name another runtime in the master")
     if runtime.models is not None and model.id not in runtime.models:
         message = f"reading runtime: `{runtime.name}` serves only {', '.join(runtime.models)}"
-        yield Finding(reason="ModelNotServed", message=message, field="master.runtime")
+        yield Finding(reason="ModelNotServed", message=message, field="master.runtime", hint="name another runtime")
     for profile in model.profiles:
         if profile != "sovereign" and profile not in runtime.profiles:
             message = f"reading profile: runtime `{runtime.name}` is not for profile: `{profile}`"
-            yield Finding(reason="ProfileNotAllowed", message=message, field="profiles")
+            hint = f"allowed: {', '.join(runtime.profiles)}"
+            yield Finding(reason="ProfileNotAllowed", message=message, field="profiles", hint=hint)
     yield from check_serving(master.serving, runtime, field="master.serving")
     context = master.serving.get(runtime.context_parameter)
     if isinstance(context, int) and context > model.architecture.context_length:
         message = f"reading context: the model has {model.architecture.context_length}, found {context}"
-        yield Finding(reason="ContextTooLong", message=message, field=f"master.serving.{runtime.context_parameter}")
+        field = f"master.serving.{runtime.context_parameter}"
+        yield Finding(reason="ContextTooLong", message=message, field=field, hint="lower it to what the model has")
 
 
 def _unknown(field: str, what: str, name: str, known: Iterable[str]) -> Finding:

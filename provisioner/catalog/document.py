@@ -146,9 +146,11 @@ class _Builder:
 
     def _refuse_marks(self, event: Any) -> None:
         if event.anchor:
-            self._refuse(event, "AnchorUsed", f"reading value: anchors are not read here: `{event.anchor}`"[:200])
+            message = f"reading value: anchors are not read here: `{event.anchor}`"[:200]
+            self._refuse(event, "AnchorUsed", message, "remove the `&` and its name")
         if event.ctag is not None and str(event.ctag) not in ("None", ""):
-            self._refuse(event, "TagUsed", f"reading value: tags are not read here: `{event.ctag}`"[:200])
+            message = f"reading value: tags are not read here: `{event.ctag}`"[:200]
+            self._refuse(event, "TagUsed", message, "remove the `!` and its name")
 
     def _take_scalar(self, event: Any) -> None:
         frame = self.stack[-1] if self.stack else None
@@ -165,7 +167,8 @@ class _Builder:
             key = str(key)
         if key in frame.value:
             first = self.lines.get(path, 1)
-            self._refuse(event, "DuplicateKey", f"reading key: it stands on line {first} already: `{key}`", None, path)
+            message = f"reading key: it stands on line {first} already: `{key}`"
+            self._refuse(event, "DuplicateKey", message, "keep one of them", path)
         frame.key = key
         self.lines.setdefault(path, event.start_mark.line + 1)
 
@@ -176,7 +179,7 @@ class _Builder:
             self._refuse(event, "KeyIsNoText", "reading key: it is a mapping or a list", "use a text as key")
             raise _StopReading
         if len(self.stack) >= MAX_DEPTH:
-            self._refuse(event, "TooDeep", f"reading value: nested deeper than {MAX_DEPTH}")
+            self._refuse(event, "TooDeep", f"reading value: nested deeper than {MAX_DEPTH}", "nest less")
             raise _StopReading
         path = self._place(value, event)
         self.stack.append(_Frame(value, path))
@@ -202,7 +205,7 @@ class _Builder:
     def _scalar(self, event: Any) -> Any:
         text: str = event.value
         if not text.isprintable() and re.search(r"[\ud800-\udfff\x00]", text):
-            self._refuse(event, "BadCharacter", "reading text: it holds a NUL or half a surrogate pair")
+            self._refuse(event, "BadCharacter", "reading text: it holds a NUL or half a surrogate pair", "remove it")
             return ""
         if event.style is not None:
             return text
@@ -225,9 +228,7 @@ class _Builder:
         )
         return text
 
-    def _refuse(
-        self, event: Any, reason: str, message: str, hint: str | None = None, path: FieldPath | None = None
-    ) -> None:
+    def _refuse(self, event: Any, reason: str, message: str, hint: str, path: FieldPath | None = None) -> None:
         self.findings.append(
             Finding(
                 reason=reason,

@@ -10,6 +10,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -48,7 +49,8 @@ def validate_fields(
         text = json.dumps(value)
     except (ValueError, RecursionError):  # a whole number of thousands of digits, or depth without end
         file, line = place(()) if place else (None, None)
-        return (Finding(reason="InvalidValue", message="reading value: too large or too deep", file=file, line=line),)
+        message, hint = "reading value: too large or too deep", "shorten it"
+        return (Finding(reason="InvalidValue", message=message, hint=hint, file=file, line=line),)
     try:
         # Through JSON, where strict mode takes a list for a tuple and a string for an enumeration.
         return model.model_validate_json(text)
@@ -76,9 +78,12 @@ def _finding(model: type[BaseModel], detail: ErrorDetails, file: str | None, lin
 
 def _words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str, str | None]:
     path, kind, found = _path(detail), detail["type"], detail["input"]
-    _, description = _at(model, path)
+    wanted, description = _at(model, path)
+    hint = description or f"it wants {_kind(wanted)}"
+    if kind == "json_invalid":
+        return "InvalidValue", "reading value: a text in it holds half a surrogate pair", "send whole characters"
     if kind == "missing":
-        return "MissingField", "reading field: it is required and missing", description
+        return "MissingField", "reading field: it is required and missing", hint
     if kind == "extra_forbidden":
         around, _ = _at(model, path[:-1])
         name = str(path[-1])
@@ -87,12 +92,35 @@ def _words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str, str 
         allowed = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
         return "InvalidValue", f"reading value: unknown {shown(found)}", unknown_name_hint(str(found), allowed)
     if kind == "string_pattern_mismatch":
-        hint = description or f"it must match: {detail.get('ctx', {}).get('pattern')}"
-        return "InvalidValue", f"reading value: not of the right form, found {shown(found)}", hint
+        form = description or f"it must match: {detail.get('ctx', {}).get('pattern')}"
+        return "InvalidValue", f"reading value: not of the right form, found {shown(found)}", form
     said = re.sub(r"^[A-Z][a-z]+ should ", "must ", detail["msg"])
     is_type = kind.endswith("_type")
     value = shown(json.dumps(found, default=str)) if is_type else shown(found)
-    return "WrongType" if is_type else "InvalidValue", f"reading value: {said}, found {value}", description
+    return "WrongType" if is_type else "InvalidValue", f"reading value: {said}, found {value}", hint
+
+
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "a text"),
+    (list, "a list"),
+    (tuple, "a list"),
+)
+
+
+def _kind(annotation: Any) -> str:
+    """What stands at a field of a type, in the words of YAML and JSON; a boolean is told before the number it is."""
+    if typing.get_origin(annotation) is typing.Literal:
+        return f"one of: {', '.join(map(str, typing.get_args(annotation)))}"
+    plain = typing.get_origin(annotation) or annotation
+    if not isinstance(plain, type):
+        return "another value"
+    if issubclass(plain, StrEnum):
+        return f"one of: {', '.join(plain)}"
+    names = f" with: {', '.join(_names(plain))}" if _names(plain) else ""
+    return next((words for kind, words in _KINDS if issubclass(plain, kind)), f"fields{names}")
 
 
 def _names(annotation: Any) -> list[str]:

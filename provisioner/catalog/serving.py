@@ -21,6 +21,7 @@ _IS_OF_TYPE: Mapping[ParameterType, Callable[[Any], bool]] = {
     ParameterType.BOOLEAN: lambda value: isinstance(value, bool),
 }
 _MAX_TEXT = 4096
+_MAX_INTEGER = 2**53 - 1  # the largest that every reader of JSON takes as it is
 
 
 def check_serving(serving: Mapping[str, Any], runtime: Runtime, *, field: str) -> tuple[Finding, ...]:
@@ -69,6 +70,8 @@ def _wrong(value: Any, parameter: Parameter) -> str | None:
 
 
 def _wrong_number(value: float, parameter: Parameter) -> str | None:
+    if isinstance(value, int) and abs(value) > _MAX_INTEGER:
+        return f"must be within {-_MAX_INTEGER} and {_MAX_INTEGER}"
     if parameter.minimum is not None and value < parameter.minimum:
         return f"must be at least {parameter.minimum:g}"
     if parameter.maximum is not None and value > parameter.maximum:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from provisioner.admission.key import KeyForm
 from provisioner.api.body import read_form, read_json
 from provisioner.api.credentials import ServicesDependency
+from provisioner.api.readable import readable
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.services import Services
 from provisioner.catalog.fields import shown
@@ -27,7 +28,7 @@ async def create_key(request: Request, response: Response, services: ServicesDep
     form = read_form(KeyForm, await read_json(request))
     now = services.clock.now()
     if await services.store.tenants.find(form.tenant) is None:
-        known = [tenant.name for tenant in await services.store.tenants.list()]
+        known = [tenant.name for tenant in readable(await services.store.tenants.browse())]
         message = f"reading tenant: unknown {shown(form.tenant)}"
         raise _rejected(
             Finding(reason="UnknownTenant", message=message, field="tenant", hint=unknown_name_hint(form.tenant, known))
@@ -35,7 +36,8 @@ async def create_key(request: Request, response: Response, services: ServicesDep
     endpoints, findings = await _endpoint_ids(form, services)
     if form.expires_at is not None and form.expires_at <= now:
         message = f"reading expiry: it is past: {form.expires_at.isoformat()}"
-        findings.append(Finding(reason="InvalidValue", message=message, field="expiresAt"))
+        hint = "choose a later moment, or leave it out for a key that does not expire"
+        findings.append(Finding(reason="InvalidValue", message=message, field="expiresAt", hint=hint))
     if findings:
         raise _rejected(*findings)
     secret = services.ids.secret()
@@ -62,7 +64,7 @@ async def list_keys(
     tenant: Annotated[str | None, Query(max_length=63, description="only this tenant's")] = None,
 ) -> list[KeyView]:
     """Every key, newest first, revoked ones included."""
-    return [KeyView.model_validate(key) for key in await services.store.keys.list(tenant=tenant)]
+    return [KeyView.model_validate(key) for key in readable(await services.store.keys.browse(tenant=tenant))]
 
 
 @router.delete("/keys/{key}")
@@ -77,7 +79,7 @@ async def _endpoint_ids(form: KeyForm, services: Services) -> tuple[tuple[str, .
     """The ids of the endpoints that the form names, and a finding for each that the tenant does not have."""
     if form.endpoints is None:
         return None, []
-    own = await services.store.endpoints.list(tenant=form.tenant)
+    own = readable(await services.store.endpoints.browse(tenant=form.tenant))
     ids = {endpoint.name: endpoint.id for endpoint in own} | {endpoint.id: endpoint.id for endpoint in own}
     findings = [
         Finding(

@@ -24,6 +24,7 @@ def answer(case: str) -> tuple[str, str]:
     try:
         _, plan = admit_endpoint(raw, catalog=small_catalog(), site=small_site(), endpoint_id=preview_id(raw))
     except RejectedError as error:
+        assert all(finding.hint for finding in error.findings)
         told = [f"{finding.reason} {finding}\n  hint: {finding.hint or '-'}\n" for finding in error.findings]
         return "error.txt", "".join([f"{error.reason}: {error}\n", *told])
     return "plan.json", PLAN.dump_json(plan, indent=2).decode() + "\n"

@@ -154,6 +154,7 @@ def test_preview_id_is_a_stable_label() -> None:
 
 def test_digits_without_end_are_refused_not_raised() -> None:
     assert refusals({**GOOD, "scaling": {"minReplicas": int("9" * 4000) ** 2, "maxReplicas": 1}})
+    assert refusals({**GOOD, "serving": {"contextSize": 10**400}}) >= {("InvalidParameter", "serving.contextSize")}
 
 
 JSON = st.recursive(
@@ -174,6 +175,7 @@ def test_any_json_gives_a_plan_or_findings(raw: Any) -> None:
         plan_of(raw)
     except RejectedError as error:
         assert error.findings
+        assert all(finding.hint for finding in error.findings)
 
 
 @given(

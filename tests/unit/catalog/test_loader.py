@@ -171,6 +171,18 @@ def test_a_slash_in_an_id_is_two_dashes_in_the_file_name() -> None:
         ),
         (
             "site.yaml",
+            '"{endpoint}.{tenant}.example.com"',
+            '"{endpoint}.tenant}.example.com"',
+            "site.yaml:4: public.hostname: reading hostname: a brace without its other half|placeholders: {endpoint}",
+        ),
+        (
+            "site.yaml",
+            "connector:",
+            "conector:",
+            "site.yaml:1: connector: reading field: it is required and missing|Argo CD connector Secret",
+        ),
+        (
+            "site.yaml",
             "profile: dev",
             "profile: dev\nsovereign: true\nruntimes: [mistralrs, vllm]",
             "site.yaml:4: runtimes: reading runtimes: a sovereign site runs exactly one engine, found 2|the default",
@@ -185,7 +197,7 @@ def test_a_slash_in_an_id_is_two_dashes_in_the_file_name() -> None:
             "site.yaml",
             "name: cloud",
             "name: laptop",
-            "site.yaml:9: providers: reading provider: named twice: `laptop`|",
+            "site.yaml:9: providers: reading provider: named twice: `laptop`|rename",
         ),
     ],
 )
@@ -195,6 +207,7 @@ def test_a_bad_file_is_refused_with_place_what_was_found_and_what_is_allowed(
     """Ledger: CAT-01."""
     findings = findings_after(tmp_path, file, old, new)
     message, hint = told.split("|")
+    assert all(finding.hint for finding in findings)
     assert any(message in str(finding) and hint in (finding.hint or "") for finding in findings), [
         f"{finding}|{finding.hint}" for finding in findings
     ]
