@@ -7,7 +7,7 @@ from datetime import datetime
 
 from provisioner.domain.conditions import Stage, StageName, StageState, current_stage
 from provisioner.domain.endpoint import Endpoint, Phase
-from provisioner.domain.operation import Operation, StepRecord
+from provisioner.domain.operation import Operation, StepRecord, Verb
 from provisioner.wire.endpoint import EndpointView, Identifiers, ModelState, ScalingView
 from provisioner.wire.operation import OperationView, StageView, StepView
 
@@ -54,7 +54,8 @@ def endpoint_view(endpoint: Endpoint, now: datetime) -> EndpointView:
 
 
 def operation_view(operation: Operation, endpoint: Endpoint | None, now: datetime) -> OperationView:
-    """An operation, with the stages of the endpoint it changes while there is one."""
+    """An operation, with the stages of the endpoint that it makes; of one that it deletes they say what was, not what
+    is being done."""
     return OperationView(
         id=operation.id,
         verb=operation.verb,
@@ -69,7 +70,7 @@ def operation_view(operation: Operation, endpoint: Endpoint | None, now: datetim
         created_at=operation.created_at,
         updated_at=max(operation.updated_at, endpoint.updated_at) if endpoint else operation.updated_at,
         steps=tuple(_step_view(record, now) for record in operation.steps),
-        stages=stage_views(endpoint, now) if endpoint else (),
+        stages=stage_views(endpoint, now) if endpoint and operation.verb is Verb.ENDPOINT_CREATE else (),
     )
 
 
@@ -77,9 +78,10 @@ def stage_views(endpoint: Endpoint, now: datetime) -> tuple[StageView, ...]:
     """The stages with the time that each took, or has taken so far.
 
     A stage begins when all before it are done. Some are observed together, so one that was done before its turn took
-    no time of its own.
+    no time of its own. Once nothing goes on any more, time stands still.
     """
     views = []
+    now = now if endpoint.phase is Phase.CREATING else min(now, endpoint.updated_at)
     begun: datetime | None = endpoint.created_at
     for stage in endpoint.stages:
         views.append(_stage_view(stage, begun, now))

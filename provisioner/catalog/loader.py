@@ -108,7 +108,9 @@ class _Reading:
                 message = f"reading {key}: it must be `{name}` like the file's place, found `{getattr(made, key)}`"
                 file = path.relative_to(self.root).as_posix()
                 line = self._documents[file].line((key,))
-                self.findings.append(Finding(reason="NameMismatch", message=message, field=key, file=file, line=line))
+                hint = f"change `{key}`, or move the file to where `{getattr(made, key)}` belongs"
+                wrong = Finding(reason="NameMismatch", message=message, field=key, hint=hint, file=file, line=line)
+                self.findings.append(wrong)
             found[name] = made
         return found
 

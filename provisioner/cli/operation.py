@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, say
 from provisioner.cli.session import call
-from provisioner.domain.errors import RejectedError, RetryableError
+from provisioner.domain.errors import InvariantError, RejectedError, RetryableError, TenantryError
 
 if TYPE_CHECKING:
     from provisioner.client.client import Client
@@ -18,8 +19,26 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="operation", help="Operations: durable changes and their steps.", no_args_is_help=True)
 
+
+def parse_duration(text: str) -> float:
+    """Seconds of `90s`, `30m` or `2h`. Raises RejectedError."""
+    match = re.fullmatch(r"(\d{1,6})([smh])", text)
+    if not match:
+        message = f"reading --timeout: not a duration: `{text}`"
+        raise RejectedError(message, reason="BadDuration", hint="write seconds, minutes or hours: 90s, 30m, 2h")
+    return int(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def _checked_duration(text: str) -> str:
+    """Refuse what is no duration while the command has not changed anything yet."""
+    parse_duration(text)
+    return text
+
+
 WaitOption = Annotated[bool, typer.Option("--wait", help="Show progress until it has ended.")]
-TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait: 90s, 30m, 2h.")]
+TimeoutOption = Annotated[
+    str, typer.Option("--timeout", callback=_checked_duration, help="How long to wait: 90s, 30m, 2h.")
+]
 IdempotencyOption = Annotated[
     str | None,
     typer.Option("--idempotency-key", help="Sending the same request again with the same key changes nothing."),
@@ -97,23 +116,23 @@ async def follow(client: Client, operation: OperationView, *, timeout_seconds: f
     return await show_progress(client.watch_operation(operation.id, timeout_seconds=timeout_seconds), operation)
 
 
-def operation_error(operation: OperationView) -> RejectedError | RetryableError:
-    """What an operation that did not succeed is for the caller: a request to fix, or something to try again later."""
+def operation_error(operation: OperationView) -> TenantryError:
+    """What an operation that did not succeed is for the caller: a request to fix, something to try again later, or a
+    bug to report."""
     message = f"running {operation.verb} `{operation.id}`: {operation.state}: {operation.message or operation.reason}"
-    later = operation.reason in ("AttemptsExhausted", "DeadlineExceeded", "InsufficientCapacity")
-    kind = RetryableError if later else RejectedError
+    kind = _KIND_OF_REASON.get(operation.reason, RejectedError)
     hint = operation.hint or f"`tenantry operation show {operation.id}` lists its steps"
     return kind(message, reason=operation.reason or "OperationFailed", hint=hint)
+
+
+_KIND_OF_REASON: Mapping[str, type[TenantryError]] = {
+    "AttemptsExhausted": RetryableError,
+    "DeadlineExceeded": RetryableError,
+    "InsufficientCapacity": RetryableError,
+    "Invariant": InvariantError,
+}
 
 
 def new_idempotency_key() -> str:
     """A key for one run of one command."""
     return str(uuid.uuid4())  # noqa: TID251 - a command's own key, nothing derives from it
-
-
-def parse_duration(text: str) -> float:
-    """Seconds of `90s`, `30m` or `2h`. Raises RejectedError."""
-    match = re.fullmatch(r"(\d{1,6})([smh])", text)
-    if not match:
-        raise RejectedError(f"reading --timeout: wants 90s, 30m or 2h, found: `{text}`", reason="BadDuration")
-    return int(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]

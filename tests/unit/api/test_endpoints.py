@@ -175,6 +175,31 @@ async def test_stages_say_how_long_each_took(
     assert (await operator.get("/api/v1/endpoints/acme/chat")).json()["stage"] == "delivery"
 
 
+async def test_the_time_of_a_stage_that_failed_stands_still(
+    operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
+) -> None:
+    accepted = (await create(operator)).json()
+    operation = await claim(services, clock)
+    assert operation.lease is not None
+    endpoint = await services.store.endpoints.get(EndpointId(accepted["endpoint"]["id"]))
+    now = clock.advance(3)
+    stages = update_stages(endpoint.stages, [Stage(name=StageName.PROJECT, state=StageState.ERROR)], now)
+    failed = replace(endpoint, phase=Phase.FAILED, stages=stages, updated_at=now)
+    await services.store.endpoints.save(failed, operation=operation.id, fence=operation.lease.fence)
+    clock.advance(60)
+    view = (await operator.get("/api/v1/endpoints/acme/chat")).json()
+    assert view["stages"][0]["elapsedSeconds"] == 3.0
+
+
+async def test_a_delete_shows_its_own_steps_and_not_the_stages_of_the_creation(
+    operator: httpx2.AsyncClient, acme: str
+) -> None:
+    await create(operator)
+    deleting = (await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("d"))).json()
+    assert deleting["stages"] == []
+    assert (await operator.get(f"/api/v1/operations/{deleting['id']}")).json()["stages"] == []
+
+
 @pytest.mark.parametrize("reference", ["ep-none", "acme/none", "none/chat", "a/b/c", "x" * 500, "ä", "acme%2Fnone"])
 async def test_an_unknown_endpoint_is_not_found(operator: httpx2.AsyncClient, acme: str, reference: str) -> None:
     for method in ("GET", "DELETE"):

@@ -99,7 +99,7 @@ def test_a_slash_in_an_id_is_two_dashes_in_the_file_name() -> None:
             "models/tiny.yaml",
             "id: tiny",
             "id: other",
-            "tiny.yaml:2: id: reading id: it must be `tiny` like the file's place, found `other`|",
+            "tiny.yaml:2: id: reading id: it must be `tiny` like the file's place, found `other`|change `id`",
         ),
         (
             "models/tiny.yaml",

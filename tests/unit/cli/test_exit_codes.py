@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from provisioner.cli.main import exit_code, main
-from provisioner.cli.operation import parse_duration
+from provisioner.cli.operation import operation_error, parse_duration
 from provisioner.cli.output import print_table
 from provisioner.domain.errors import (
     ConflictError,
@@ -18,6 +19,7 @@ from provisioner.domain.errors import (
     RetryableError,
     TenantryError,
 )
+from provisioner.wire.operation import OperationView
 
 COMMANDS = ("demo", "embedded", "serve", "gateway", "plan", "tier", "model", "tenant", "endpoint", "operation", "key")
 
@@ -40,6 +42,35 @@ def empty_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_each_kind_of_error_has_its_exit_code(error: TenantryError, code: int) -> None:
     assert exit_code(error) == code
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [("QuotaExceeded", 1), ("Superseded", 1), ("Invariant", 2), ("DeadlineExceeded", 5), ("AttemptsExhausted", 5)],
+)
+def test_an_operation_that_failed_has_the_exit_code_of_its_reason(reason: str, code: int) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    failed = OperationView(
+        id="op-a",
+        verb="endpoint.create",
+        tenant="acme",
+        subject="ep-a",
+        state="failed",
+        is_final=True,
+        reason=reason,
+        attempts=1,
+        created_at=now,
+        updated_at=now,
+    )
+    assert exit_code(operation_error(failed)) == code
+
+
+def test_a_bad_timeout_stops_the_command_before_anything_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("provisioner.cli.endpoint.call", lambda _: pytest.fail("the API was called"))
+    assert main(["endpoint", "delete", "acme/chat", "--wait", "--timeout", "10x"]) == 1
+    assert "reading --timeout" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("line", [["nonsense"], ["tier"], ["tier", "show"], ["endpoint", "create"], ["plan", "-x"]])
