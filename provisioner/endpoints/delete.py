@@ -1,4 +1,4 @@
-"""Deletes an endpoint in whatever state it is: out of the snapshot, tenant cluster and capacity back, traces removed.
+"""Deletes an endpoint in whatever state it is: out of the snapshot, drained, capacity back, traces removed.
 
 The row goes last, so that a killed delete is found and finished. Where nothing is left every step is a no-op, so a
 second delete succeeds. Done means that the Platform holds nothing of it any more, not that deletion was asked for.
@@ -13,6 +13,7 @@ from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import NotFoundError, RetryableError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
+from provisioner.endpoints.drain import drain_replicas
 from provisioner.endpoints.progress import StepRun, load_endpoint, save_endpoint, wait_for
 from provisioner.endpoints.project import OWN_TENANT_CLUSTER
 from provisioner.endpoints.world import EndpointAttempt, World
@@ -40,6 +41,15 @@ async def withdraw(attempt: EndpointAttempt) -> Done | Wait:
         message = "the route directory still names the endpoint"
         return await _waiting(attempt, endpoint, "withdraw", "SnapshotPending", message)
     return Done()
+
+
+async def drain(attempt: EndpointAttempt) -> Done | Wait:
+    """The replicas have finished the requests that ran, or had their time."""
+    endpoint = await _find(attempt)
+    if endpoint is None:
+        return Done()
+    drained = await drain_replicas(attempt, endpoint.plan)
+    return drained if isinstance(drained, Done) else await _waiting(attempt, endpoint, "drain", "Draining", drained)
 
 
 async def release(attempt: EndpointAttempt) -> Done | Wait:
@@ -123,6 +133,7 @@ def _patient(step: str, run: StepRun) -> StepRun:
 
 STEPS: tuple[Step[World], ...] = (
     Step(name="withdraw", run=_patient("withdraw", withdraw)),
+    Step(name="drain", run=_patient("drain", drain)),
     Step(name="release", run=_patient("release", release)),
     Step(name="clean", run=_patient("clean", clean)),
 )

@@ -30,6 +30,7 @@ from provisioner.platform.kinds import (
     NODE_ENVIRONMENT,
     POD,
     PROJECT,
+    SCALED_OBJECT,
     STATEFUL_SET,
     VIRTUAL_CLUSTER_INSTANCE,
     VIRTUAL_CLUSTER_TEMPLATE,
@@ -132,15 +133,16 @@ class StandInCluster:
 
 @dataclass
 class StandInPlatform:
-    """The Platform, Argo CD, Gateway API and the workload controllers: `settle` does what they would do by now.
+    """The Platform, Argo CD, Gateway API, KEDA and the workload controllers: `settle` does what they would do by now.
     `reached` are the stages they have come to; a test takes some out to hold them back. Nothing moves while `stands`
-    is True, nothing is taken away while `keeps` is."""
+    is True, nothing is taken away while `keeps` is; `busy` replicas serve a request that does not end."""
 
     effects: list[str] = field(default_factory=list)
     reached: set[str] = field(default_factory=lambda: set(STAGES))
     tenants: dict[str, StandInCluster] = field(default_factory=dict)
     stands: bool = False
     keeps: bool = False
+    busy: bool = False
 
     def __post_init__(self) -> None:
         self.cluster = StandInCluster(self.effects)
@@ -239,8 +241,17 @@ class StandInPlatform:
         wanted = max(1, plan.runtime.min_replicas)
         ready = wanted if is_loaded else 0
         owner = in_namespace(tenant, STATEFUL_SET, plan.workload, {"status": {"readyReplicas": ready}})
+        if self._is_paused(tenant, plan):
+            for key in [key for key in tenant.objects if key[0] == POD.kind and not self.busy]:
+                del tenant.objects[key]
+            return
         for ordinal in range(wanted):
             self._replica(tenant, plan, ordinal, owner=owner["metadata"]["uid"], now=now if is_loaded else None)
+
+    def _is_paused(self, tenant: StandInCluster, plan: EndpointPlan) -> bool:
+        known = tenant.objects.get((SCALED_OBJECT.kind, "inference", plan.workload))
+        scaler = known or in_namespace(tenant, SCALED_OBJECT, plan.workload, {})
+        return scaler["metadata"].get("annotations", {}).get("autoscaling.keda.sh/paused-replicas") == "0"
 
     def _replica(
         self, tenant: StandInCluster, plan: EndpointPlan, ordinal: int, *, owner: str, now: datetime | None

@@ -8,6 +8,7 @@ from provisioner.domain.endpoint import Phase
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import OperationState, Verb
 from provisioner.endpoints import delete
+from provisioner.endpoints.drain import DRAIN_SECONDS
 from provisioner.operations.step import Attempt, Done
 from provisioner.platform.kinds import NODE_CLAIM, NODE_ENVIRONMENT, VIRTUAL_CLUSTER_INSTANCE
 from tests.store.examples import api_key, plan
@@ -46,7 +47,33 @@ async def test_traffic_ends_before_anything_is_taken_away(laptop: Installation) 
     assert laptop.effects == []
     laptop.publishes = True
     await laptop.finish(operation)
-    assert laptop.effects[:2] == ["delete HTTPRoute ep-a", "delete VirtualClusterInstance ep-a"]
+    assert laptop.effects[-3:-1] == ["delete HTTPRoute ep-a", "delete VirtualClusterInstance ep-a"]
+
+
+async def test_replicas_finish_their_requests_before_their_nodes_go(laptop: Installation) -> None:
+    """Ledger: TEN-05"""
+    await laptop.finish(await laptop.submit_create())
+    operation = await laptop.submit_delete()
+    laptop.platform.effects.clear()
+    laptop.platform.busy = True
+    row = await laptop.turns(8)
+    assert row.reason == "Draining"
+    assert laptop.effects[0].startswith("annotate ScaledObject ep-a")
+    assert "delete VirtualClusterInstance ep-a" not in laptop.effects
+    laptop.platform.busy = False
+    assert (await laptop.finish(operation)).state is OperationState.SUCCEEDED
+    assert await left(laptop) == []
+
+
+async def test_a_request_that_does_not_end_holds_nobody_up_for_ever(laptop: Installation) -> None:
+    """Ledger: TEN-05"""
+    await laptop.finish(await laptop.submit_create())
+    operation = await laptop.submit_delete()
+    laptop.platform.busy = True
+    await laptop.turns(4)
+    laptop.clock.advance(DRAIN_SECONDS)
+    assert (await laptop.finish(operation)).state is OperationState.SUCCEEDED
+    assert await left(laptop) == []
 
 
 async def test_done_is_not_said_while_the_platform_holds_capacity(laptop: Installation) -> None:
