@@ -29,6 +29,9 @@ VARIABLES: Mapping[str, str] = {
     "TENANTRY_SERVER_CA": "PEM: who signs the certificates of tenants' Gateways",
     "TENANTRY_SNAPSHOT_URL": "where a gateway fetches snapshots; default: the REST API's",
     "TENANTRY_SNAPSHOT_FILE": "where a gateway keeps the last snapshot",
+    "GIT_SSH_COMMAND": "handed to git, for a delivery repository over SSH",
+    "GIT_ASKPASS": "handed to git, for a delivery repository over HTTPS: a program that answers with the credential",
+    "SSH_AUTH_SOCK": "handed to git: the agent that holds the SSH key",
     "LISTEN_ADDR": "host:port (or :port) the gateway serves customers on",
     "ADMIN_ADDR": "host:port of the gateway's health, status and metrics; empty for none",
 }
@@ -63,6 +66,7 @@ class Settings:
     server_ca: Path
     snapshot_url: str
     snapshot_file: Path
+    git: Mapping[str, str]
     listen: Listen
     admin: Listen | None
 
@@ -89,6 +93,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         server_ca=_path(environ, "TENANTRY_SERVER_CA", state / "pki" / "server-ca.crt"),
         snapshot_url=environ.get("TENANTRY_SNAPSHOT_URL") or f"{url}/internal/v1/snapshot",
         snapshot_file=_path(environ, "TENANTRY_SNAPSHOT_FILE", state / "snapshot.json"),
+        git={name: environ[name] for name in ("GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_AUTH_SOCK") if name in environ},
         listen=parse_listen("LISTEN_ADDR", environ.get("LISTEN_ADDR") or ":8080"),
         admin=parse_listen("ADMIN_ADDR", admin) if admin else None,
     )

@@ -157,7 +157,7 @@ async def open_inventory(settings: Settings) -> AsyncIterator[Inventory]:
 
     _, site = load_offer(settings)
     clusters = LightkubeClusters(settings.kubeconfig)
-    delivery = GitDelivery(site.delivery.url, settings.state / "delivery")
+    delivery = GitDelivery(site.delivery.url, settings.state / "delivery", environment=settings.git)
 
     async def inventory() -> list[str]:
         found = [f"branch {branch}" for branch in await delivery.branches() if branch.startswith("ep-")]
@@ -248,7 +248,7 @@ def _verbs(settings: Settings, outside: Outside, stack: AsyncExitStack) -> Verbs
     stack.push_async_callback(probe.close)
     endpoint_world = EndpointWorld(
         clusters=outside.clusters,
-        delivery=GitDelivery(outside.site.delivery.url, settings.state / "delivery"),
+        delivery=GitDelivery(outside.site.delivery.url, settings.state / "delivery", environment=settings.git),
         probe=probe,
         store=outside.store,
         pack=pack,

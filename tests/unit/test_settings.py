@@ -53,7 +53,7 @@ def test_a_bad_listen_address_names_the_variable(text: str) -> None:
 
 def test_every_variable_that_is_read_is_documented() -> None:
     text = (ROOT / "provisioner" / "settings.py").read_text()
-    read = set(re.findall(r'"((?:TENANTRY_[A-Z_]+|LISTEN_ADDR|ADMIN_ADDR))"', text.partition("def read_settings")[2]))
+    read = set(re.findall(r'"((?:TENANTRY_[A-Z_]+|LISTEN_ADDR|ADMIN_ADDR|GIT_[A-Z_]+|SSH_AUTH_SOCK))"', text.partition("def read_settings")[2]))
     assert read == set(VARIABLES)
 
 
