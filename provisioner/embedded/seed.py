@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
 from provisioner.catalog.site import Site
@@ -28,9 +29,9 @@ async def ensure_repository(path: Path) -> None:
     """The bare delivery repository."""
     if (path / "HEAD").exists():
         return
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
+    environment = {"PATH": os.defpath, "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
     process = await asyncio.create_subprocess_exec(
-        "git", "init", "--quiet", "--bare", "--initial-branch=main", str(path), env=environment
+        shutil.which("git") or "git", "init", "--quiet", "--bare", "--initial-branch=main", str(path), env=environment
     )
     if await process.wait() != 0:
         raise RetryableError(f"making the delivery repository: {path}", hint="is git installed, is there disk space?")

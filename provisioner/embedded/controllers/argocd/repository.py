@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import io
 import os
+import shutil
 import tarfile
 from pathlib import Path, PurePosixPath
 
@@ -64,10 +65,10 @@ class Repository:
 
     async def _git(self, *arguments: str) -> bytes:
         # The user's own git configuration (hooks, aliases, safe.directory) must not matter.
-        environment = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
+        environment = {"PATH": os.defpath, "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
         try:
             process = await asyncio.create_subprocess_exec(
-                "git", f"--git-dir={self._path}", *arguments,
+                shutil.which("git") or "git", f"--git-dir={self._path}", *arguments,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
                 env=environment,
             )  # fmt: skip
