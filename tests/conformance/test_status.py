@@ -86,3 +86,18 @@ def test_negative_scale_is_invalid(api: Api) -> None:
     path = api.path("deployments", "web", "scale", group="apps/v1")
     api.create(api.path("deployments", group="apps/v1"), deployment("web", replicas=1))
     assert api.http.patch(path, json={"spec": {"replicas": -1}}, headers=MERGE).status_code == 422
+
+
+def test_binding_puts_a_pod_on_a_node_once(api: Api) -> None:
+    containers = [{"name": "c", "image": "registry.example.com/c:1"}]
+    api.create(api.path("pods"), {"metadata": {"name": "a"}, "spec": {"containers": containers}})
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "a"},
+        "target": {"kind": "Node", "name": "n1"},
+    }
+    path = api.path("pods", "a", "binding")
+    assert api.http.post(path, json=binding).status_code == 201
+    assert api.get(api.path("pods", "a"))["spec"]["nodeName"] == "n1"
+    assert api.http.post(path, json=binding | {"target": {"kind": "Node", "name": "n2"}}).status_code == 409

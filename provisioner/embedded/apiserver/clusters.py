@@ -71,7 +71,7 @@ class Cluster:
         body = self.storage.read(self._identity, key)
         return orjson.loads(body) if body is not None else None
 
-    def commit(self, key: Key, change_type: ChangeType, document: Json, previous: Json | None) -> Json:
+    def commit(self, key: Key, change_type: ChangeType, *, document: Json, previous: Json | None) -> Json:
         """Makes one change durable, then tells the watchers. Answers the object with its new resourceVersion."""
         with self.storage.transaction():
             change, stored = self._record(key, change_type, document, previous)
@@ -212,6 +212,6 @@ def _plant(storage: Storage, identity: int, surroundings: Surroundings, key: Key
     storage.record(identity, Change(revision, key, ChangeType.ADDED, body, None))
 
 
-def key_of(kind: Kind, namespace: str, name: str) -> Key:
+def key_of(kind: Kind, name: str, *, namespace: str) -> Key:
     """Where an object of a kind lives."""
     return Key(kind.storage_key, namespace if kind.namespaced else "", name)

@@ -62,28 +62,28 @@ class Collection:
 
     def create(self, document: Json, write: Write) -> Json:
         """Stores a new object. Raises 404 without its namespace, 409 when the name is taken, 422 when it is refused."""
-        lifecycle.check_identity(document, self._kind, self._namespace)
+        lifecycle.check_identity(document, self._kind, namespace=self._namespace)
         conformed = defaults.decoded(self._conform(document, write), self._kind)
         return self._begin(conformed, write, applied=False)
 
-    def replace(self, name: str, document: Json, write: Write) -> Json:
+    def replace(self, name: str, document: Json, *, write: Write) -> Json:
         """A whole object anew. Raises 409 when it was made from another version, 422 when it must say from which."""
-        lifecycle.check_identity(document, self._kind, self._namespace, name)
+        lifecycle.check_identity(document, self._kind, namespace=self._namespace, name=name)
         lifecycle.check_version_is_stated(document, self._kind)
-        return self.update(name, lambda _: document, write)
+        return self.update(name, lambda _: document, write=write)
 
-    def update(self, name: str, change: Callable[[Json], Json], write: Write) -> Json:
+    def update(self, name: str, change: Callable[[Json], Json], *, write: Write) -> Json:
         """Replaces an object by what `change`, a pure function, makes of it. Nothing is stored when nothing changes."""
         live = self.get(name)
         wanted = change(live)
-        lifecycle.check_identity(wanted, self._kind, self._namespace, name)
+        lifecycle.check_identity(wanted, self._kind, namespace=self._namespace, name=name)
         wanted = defaults.decoded(self._conform(wanted, write), self._kind)
-        successor = lifecycle.succeed(live, wanted, self._kind, write.subresource)
+        successor = lifecycle.succeed(live, wanted, kind=self._kind, subresource=write.subresource)
         return self._store(live, self._record(live, successor, write), write)
 
-    def apply(self, name: str, config: Json, write: Write) -> tuple[Json, bool]:
+    def apply(self, name: str, config: Json, *, write: Write) -> tuple[Json, bool]:
         """Server-side apply; answers the object and whether it was created. Raises 409 with the owners of fields."""
-        lifecycle.check_identity(config, self._kind, self._namespace, name)
+        lifecycle.check_identity(config, self._kind, namespace=self._namespace, name=name)
         if config["metadata"].get("managedFields"):
             raise status.bad_request("metadata.managedFields must be nil")
         config = self._conform(config, write, applied=True)
@@ -94,7 +94,8 @@ class Collection:
         merged = defaults.decoded(self._merge(live or {}, config, write), self._kind)
         if live is None:
             return self._begin(merged, write, applied=True), True
-        return self._store(live, lifecycle.succeed(live, merged, self._kind, write.subresource), write), False
+        successor = lifecycle.succeed(live, merged, kind=self._kind, subresource=write.subresource)
+        return self._store(live, successor, write), False
 
     def delete(self, name: str, deletion: Deletion) -> tuple[Json, bool]:
         """Removes an object, or marks it while something holds it. Answers its last state and whether it is gone."""
@@ -111,23 +112,23 @@ class Collection:
         if deletion.dry_run or marked == live:
             return marked, finished
         change_type = ChangeType.DELETED if finished else ChangeType.MODIFIED
-        return self._cluster.commit(self._key(name), change_type, marked, live), finished
+        return self._cluster.commit(self._key(name), change_type, document=marked, previous=live), finished
 
-    def finalize(self, name: str, finalizers: list[str], write: Write) -> Json:
+    def finalize(self, name: str, finalizers: list[str], *, write: Write) -> Json:
         """Sets a namespace's spec.finalizers, which its other writes cannot touch."""
         live = self.get(name)
         successor = live | {"spec": {"finalizers": finalizers} if finalizers else {}}
         if successor == live or write.dry_run:
             return successor
         change_type = ChangeType.DELETED if lifecycle.is_finished(successor) else ChangeType.MODIFIED
-        return self._cluster.commit(self._key(name), change_type, successor, live)
+        return self._cluster.commit(self._key(name), change_type, document=successor, previous=live)
 
     def _find(self, name: str) -> Json | None:
         found = self._cluster.read(self._key(name))
         return self._kind.in_version(found) if found is not None else None
 
     def _key(self, name: str) -> Key:
-        return key_of(self._kind, self._namespace, name)
+        return key_of(self._kind, namespace=self._namespace, name=name)
 
     def _begin(self, document: Json, write: Write, *, applied: bool) -> Json:
         self._kind.checker.check(document, document["metadata"].get("name", ""))
@@ -141,29 +142,29 @@ class Collection:
         begun = defaults.at_creation(begun, self._kind, now=lifecycle.timestamp(now))
         name = begun["metadata"]["name"]
         self._check_namespace(name)
-        rules.check(None, begun, self._kind)
+        rules.check(None, begun, kind=self._kind)
         if self._find(name) is not None:
             raise status.already_exists(self._kind.target, name)
         if write.dry_run:
             return begun
-        return self._cluster.commit(self._key(name), ChangeType.ADDED, begun, None)
+        return self._cluster.commit(self._key(name), ChangeType.ADDED, document=begun, previous=None)
 
     def _store(self, live: Json, successor: Json, write: Write) -> Json:
         name = live["metadata"]["name"]
         self._kind.checker.check(successor, name)
-        successor = defaults.at_update(live, successor, self._kind)
+        successor = defaults.at_update(live, successor, kind=self._kind)
         if successor == live:
             return live
-        rules.check(live, successor, self._kind)
+        rules.check(live, successor, kind=self._kind)
         if write.dry_run:
             return successor
         change_type = ChangeType.DELETED if lifecycle.is_finished(successor) else ChangeType.MODIFIED
-        return self._cluster.commit(self._key(name), change_type, successor, live)
+        return self._cluster.commit(self._key(name), change_type, document=successor, previous=live)
 
     def _conform(self, document: Json, write: Write, *, applied: bool = False) -> Json:
         """Without unknown fields, which are refused or warned of as asked; an apply may never have any."""
         report = Report()
-        conformed: Json = conform(document, self._kind.shape, report)
+        conformed: Json = conform(document, self._kind.shape, report=report)
         kind, unknown = self._kind, [f'unknown field "{path}"' for path in report.unknown]
         if applied and (report.unknown or report.duplicates):
             raise self._untyped(document, report)
@@ -176,7 +177,7 @@ class Collection:
             write.warnings.extend(unknown)
         if report.duplicates and kind.custom:
             causes = [Cause("FieldValueDuplicate", "Duplicate value", path) for path in report.duplicates]
-            raise status.invalid(kind.target, document["metadata"].get("name", ""), causes)
+            raise status.invalid(kind.target, document["metadata"].get("name", ""), causes=causes)
         return conformed
 
     def _untyped(self, document: Json, report: Report) -> status.StatusError:
@@ -194,7 +195,7 @@ class Collection:
             raise status.not_found(self._kind.target, name)
         if uid := config["metadata"].get("uid"):
             fact = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            raise status.conflict(self._kind.target, name, fact)
+            raise status.conflict(self._kind.target, name, fact=fact)
         config["metadata"].pop("resourceVersion", None)
 
     def _record(self, live: Json, successor: Json, write: Write) -> Json:
@@ -219,7 +220,9 @@ class Collection:
                 ignored=self._ignored(write),
             )
         except merging.ApplyConflict as conflict:
-            raise status.apply_conflict(self._kind.target, config["metadata"]["name"], conflict.causes) from conflict
+            raise status.apply_conflict(
+                self._kind.target, config["metadata"]["name"], causes=conflict.causes
+            ) from conflict
 
     def _manager(self, operation: str, write: Write) -> Manager:
         return Manager(
@@ -260,4 +263,4 @@ class Collection:
             ("ResourceVersion", deletion.resource_version, metadata["resourceVersion"]),
         ):
             if wanted is not None and wanted != found:
-                raise status.precondition(self._kind.target, metadata["name"], name, wanted, found)
+                raise status.precondition(self._kind.target, metadata["name"], field=name, wanted=wanted, found=found)

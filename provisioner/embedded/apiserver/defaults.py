@@ -46,7 +46,7 @@ def at_creation(document: Json, kind: Kind, *, now: str) -> Json:
     return starter(document, now) if starter else document
 
 
-def at_update(old: Json, new: Json, kind: Kind) -> Json:
+def at_update(old: Json, new: Json, *, kind: Kind) -> Json:
     """Keeps what the server allocated or another door writes."""
     if kind.storage_key == "/namespaces":
         return new | {"spec": old.get("spec", {})}

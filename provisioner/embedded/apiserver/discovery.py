@@ -58,15 +58,15 @@ def group(registry: Registry, name: str) -> Json:
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)}
 
 
-def resource_list(registry: Registry, name: str, api_version: str) -> Json:
+def resource_list(registry: Registry, *, group: str, version: str) -> Json:
     """`GET /api/v1` and `GET /apis/<group>/<version>`. Raises 404."""
-    kinds = registry.of_version(name, api_version)
+    kinds = registry.of_version(group, version)
     if not kinds:
         raise status.no_such_path()
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
-        "groupVersion": f"{name}/{api_version}" if name else api_version,
+        "groupVersion": f"{group}/{version}" if group else version,
         "resources": [entry for kind in kinds for entry in _resources(kind)],
     }
 

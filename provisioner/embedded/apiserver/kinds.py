@@ -121,7 +121,7 @@ class Registry:
         """The same with the kinds of one group alone."""
         return Registry(Builtins(Definitions({}), ()), (kind for kind in self.kinds if kind.group == group))
 
-    def find(self, group: str, version: str, plural: str) -> Kind | None:
+    def find(self, *, group: str, version: str, plural: str) -> Kind | None:
         """The kind that a path names, or None."""
         return self._by_path.get((group, version, plural))
 
@@ -179,13 +179,13 @@ def check_crd(document: Json) -> None:
         message = f"Invalid value: the schema of a version cannot be understood: {error}"
         faults.append(Cause("FieldValueInvalid", message, "spec.versions"))
     if faults:
-        raise status.invalid(target, name, faults)
+        raise status.invalid(target, name, causes=faults)
 
 
 def metadata_fault(metadata: object) -> str | None:
     """What is wrong with the form of an object's metadata, which all else relies on, or None."""
     shape = load_builtins().shapes.shape(schema.METADATA)
-    error = next(_metadata_validator().iter_errors(schema.conform(metadata, shape, schema.Report())), None)
+    error = next(_metadata_validator().iter_errors(schema.conform(metadata, shape, report=schema.Report())), None)
     return f"{schema.dotted(['metadata', *error.instance_path])}: {error.message}" if error else None
 
 

@@ -63,7 +63,7 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def check_identity(document: Json, kind: Kind, namespace: str, name: str | None = None) -> None:
+def check_identity(document: Json, kind: Kind, *, namespace: str, name: str | None = None) -> None:
     """Refuses an object that is not what the path says or has unreadable metadata (400). Fills in where it lives."""
     if document.get("apiVersion") != kind.api_version or document.get("kind") != kind.kind:
         raise status.bad_request(
@@ -105,7 +105,7 @@ def begin(document: Json, kind: Kind, *, now: datetime, uid: str, suffix: str) -
     return begun
 
 
-def succeed(old: Json, new: Json, kind: Kind, subresource: str) -> Json:
+def succeed(old: Json, new: Json, *, kind: Kind, subresource: str) -> Json:
     """`new` as a successor of `old`, written through the object itself or a subresource.
 
     Raises 409 when `new` was made from another version or another object of that name, 422 on a change that may not be.
@@ -113,7 +113,7 @@ def succeed(old: Json, new: Json, kind: Kind, subresource: str) -> Json:
     name = old["metadata"]["name"]
     metadata = new.get("metadata", {})
     if metadata.get("uid") not in (None, "", old["metadata"]["uid"]):
-        raise status.precondition(kind.target, name, "UID", metadata["uid"], old["metadata"]["uid"])
+        raise status.precondition(kind.target, name, field="UID", wanted=metadata["uid"], found=old["metadata"]["uid"])
     if metadata.get("resourceVersion") not in (None, "", "0", old["metadata"]["resourceVersion"]):
         raise status.stale(kind.target, name)
     if subresource == "status":
@@ -138,7 +138,7 @@ def check_version_is_stated(document: Json, kind: Kind) -> None:
         cause = Cause(
             "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
         )
-        raise status.invalid(kind.target, metadata.get("name", ""), [cause])
+        raise status.invalid(kind.target, metadata.get("name", ""), causes=[cause])
 
 
 def mark_deleted(document: Json, *, now: datetime, grace_seconds: int, policy: str | None) -> Json:
@@ -206,11 +206,11 @@ def has_generation(kind: Kind) -> bool:
 def _check_name(kind: Kind, name: Any) -> None:
     if not name:
         cause = Cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")
-        raise status.invalid(kind.target, "", [cause])
-    fault = name_fault(kind.group, kind.plural, str(name))
+        raise status.invalid(kind.target, "", causes=[cause])
+    fault = name_fault(str(name), group=kind.group, plural=kind.plural)
     if fault:
         cause = Cause("FieldValueInvalid", f'Invalid value: "{name}": {fault}', "metadata.name")
-        raise status.invalid(kind.target, str(name), [cause])
+        raise status.invalid(kind.target, str(name), causes=[cause])
 
 
 def _check_finalizers(old: Json, new: Json, kind: Kind) -> None:
@@ -223,7 +223,7 @@ def _check_finalizers(old: Json, new: Json, kind: Kind) -> None:
             f"{sorted(added)}"
         )
         raise status.invalid(
-            kind.target, old["metadata"]["name"], [Cause("FieldValueForbidden", message, "metadata.finalizers")]
+            kind.target, old["metadata"]["name"], causes=[Cause("FieldValueForbidden", message, "metadata.finalizers")]
         )
 
 

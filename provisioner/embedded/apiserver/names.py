@@ -76,7 +76,7 @@ _LABEL_RULE = (
 _PATH_RULE = "may not be '.' or '..' and may not contain '/' or '%'"
 
 
-def name_fault(group: str, plural: str, name: str) -> str | None:
+def name_fault(name: str, *, group: str, plural: str) -> str | None:
     """What is wrong with an object's name, or None. Access rules may have any path segment, namespaces only a label."""
     if group == "rbac.authorization.k8s.io":
         return _PATH_RULE if name in (".", "..") or "/" in name or "%" in name else None

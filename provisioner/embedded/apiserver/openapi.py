@@ -24,7 +24,7 @@ _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
 _ACTIONS: Final = {"get": "get", "put": "put", "patch": "patch", "delete": "delete"}
 
 
-def answer_document(request: web.Request, registry: Registry, segments: list[str]) -> web.Response:
+def answer_document(request: web.Request, registry: Registry, *, segments: list[str]) -> web.Response:
     """`GET /openapi/...`. Raises 404 on other paths, 406 where only protobuf would do."""
     accept = request.headers.get("Accept", "*/*")
     if "json" not in accept and "*/*" not in accept:

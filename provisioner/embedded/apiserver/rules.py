@@ -32,14 +32,14 @@ _POD_TEMPLATE: Final = "spec.template.spec"
 _POD_SPECS: Final = {"Pod": "spec", "Job": _POD_TEMPLATE, "CronJob": "spec.jobTemplate.spec.template.spec"}
 
 
-def check(old: Json | None, new: Json, kind: Kind) -> None:
+def check(old: Json | None, new: Json, *, kind: Kind) -> None:
     """Raises 422. `old` is None when the object is created."""
     causes = [*_label_faults(new)]
     if not kind.custom:
         causes += _content_faults(new, kind)
         causes += _change_faults(old, new, kind) if old is not None else ()
     if causes:
-        raise status.invalid(kind.target, new["metadata"]["name"], causes)
+        raise status.invalid(kind.target, new["metadata"]["name"], causes=causes)
     if kind.kind == "CustomResourceDefinition":
         check_crd(new)
 

@@ -51,7 +51,7 @@ class Report:
     duplicates: list[str] = field(default_factory=list)
 
 
-def conform(value: Any, shape: Shape, report: Report, path: str = "") -> Any:
+def conform(value: Any, shape: Shape, *, report: Report, path: str = "") -> Any:
     """`value` without unknown fields and without nulls that mean absence, with the schema's defaults.
 
     What changes is copied, what stays is shared. A value of the wrong type is passed through: `Checker` refuses it.
@@ -60,7 +60,7 @@ def conform(value: Any, shape: Shape, report: Report, path: str = "") -> Any:
         return _conform_members(value, shape, report, path)
     if shape.form is Form.LIST and isinstance(value, list):
         _note_duplicates(value, shape, report, path)
-        return [conform(item, shape.item, report, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [conform(item, shape.item, report=report, path=f"{path}[{index}]") for index, item in enumerate(value)]
     return value
 
 
@@ -96,7 +96,7 @@ class Checker:
                 )
             causes.extend(_causes(error, path, lenient=not self._custom))
         if causes:
-            raise status.invalid(self._target, name, causes)
+            raise status.invalid(self._target, name, causes=causes)
 
 
 def builtin_schema(name: str, definitions: Mapping[str, Json]) -> Json:
@@ -138,10 +138,10 @@ def _conform_members(value: Json, shape: Shape, report: Report, path: str) -> Js
         if part is None:
             report.unknown.append(where)
         elif member is not None or part.nullable or part.form is Form.ANY:
-            kept[name] = conform(member, part, report, where)
+            kept[name] = conform(member, part, report=report, path=where)
     for name, part in shape.fields.items():
         if part.default is not MISSING and name not in kept:
-            kept[name] = conform(copy.deepcopy(part.default), part, Report(), path)
+            kept[name] = conform(copy.deepcopy(part.default), part, report=Report())
     return kept
 
 

@@ -78,7 +78,7 @@ class StatusError(Exception):
         return status
 
 
-def success(target: Target, name: str, uid: str) -> Object:
+def success(target: Target, name: str, *, uid: str) -> Object:
     """The `Status` that answers a finished deletion."""
     details = {"name": name, "group": target.group, "kind": target.plural, "uid": uid}
     return {
@@ -105,7 +105,7 @@ def already_exists(target: Target, name: str) -> StatusError:
     return StatusError(409, "AlreadyExists", f'{target.resource} "{name}" already exists', details=_about(target, name))
 
 
-def conflict(target: Target, name: str, fact: str) -> StatusError:
+def conflict(target: Target, name: str, *, fact: str) -> StatusError:
     """409: the object is not what the request takes it for."""
     message = f'Operation cannot be fulfilled on {target.resource} "{name}": {fact}'
     return StatusError(409, "Conflict", message, details=_about(target, name))
@@ -114,16 +114,16 @@ def conflict(target: Target, name: str, fact: str) -> StatusError:
 def stale(target: Target, name: str) -> StatusError:
     """409 on update: the object was changed since it was read."""
     fact = "the object has been modified; please apply your changes to the latest version and try again"
-    return conflict(target, name, fact)
+    return conflict(target, name, fact=fact)
 
 
-def precondition(target: Target, name: str, field: str, wanted: str, found: str) -> StatusError:
+def precondition(target: Target, name: str, *, field: str, wanted: str, found: str) -> StatusError:
     """409 on delete or update: a precondition (`field` is UID or ResourceVersion) does not hold."""
     fact = f"Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
-    return conflict(target, name, fact)
+    return conflict(target, name, fact=fact)
 
 
-def apply_conflict(target: Target, name: str, causes: Sequence[Cause]) -> StatusError:
+def apply_conflict(target: Target, name: str, *, causes: Sequence[Cause]) -> StatusError:
     """409 on apply: other managers own fields that would change."""
     count = f"{len(causes)} conflict" + ("s" if len(causes) > 1 else "")
     lines = "\n".join(f"- {cause.message}: {cause.field}" for cause in causes)
@@ -132,7 +132,7 @@ def apply_conflict(target: Target, name: str, causes: Sequence[Cause]) -> Status
     return StatusError(409, "Conflict", f"Apply failed with {count}: {text}", details=details)
 
 
-def invalid(target: Target, name: str, causes: Sequence[Cause]) -> StatusError:
+def invalid(target: Target, name: str, *, causes: Sequence[Cause]) -> StatusError:
     """422: the object's content is refused, with every finding at once."""
     subject = f"{target.kind}.{target.group}" if target.group else target.kind
     texts = [f"{cause.field}: {cause.message}" for cause in causes]

@@ -33,7 +33,7 @@ def metadata_of(document: Json) -> Json:
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": document["metadata"]}
 
 
-def shaped(request: web.Request, kind: Kind, document: Json, now: datetime) -> Json:
+def shaped(request: web.Request, document: Json, *, kind: Kind, now: datetime) -> Json:
     """An object in the form that the client asked for."""
     if wants_metadata(request):
         return metadata_of(document)

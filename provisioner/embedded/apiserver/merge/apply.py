@@ -90,7 +90,7 @@ def apply(
     merged = _merge(content, _without_managers(config), shape)
     dropped = _dropped(last, wanted, others)
     result = _prune(merged, shape, (), dropped) if dropped else merged
-    change = fields.difference(content, result, shape)
+    change = fields.difference(content, result, shape=shape)
     changed = _owned(change.changed, ignored)
     conflicts = [(owner, owner.fields & changed) for owner in others if owner.fields & changed]
     if conflicts and not force:
@@ -113,7 +113,7 @@ def record_update(
         return _without_managers(new)
     owners = _read_owners(stated) or _read_owners(old.get("metadata", {}).get("managedFields"))
     content = _without_managers(new)
-    change = fields.difference(_without_managers(old), content, shape)
+    change = fields.difference(_without_managers(old), content, shape=shape)
     changed = _owned(change.changed, ignored)
     own = next((owner.fields for owner in owners if owner.manager == manager), frozenset())
     remaining = [_reduced(owner, changed | change.removed, time) for owner in owners if owner.manager != manager]

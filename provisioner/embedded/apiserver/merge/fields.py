@@ -35,7 +35,7 @@ def fields_of(document: Any, shape: Shape) -> Fields:
     return frozenset(found)
 
 
-def difference(old: Any, new: Any, shape: Shape) -> Difference:
+def difference(old: Any, new: Any, *, shape: Shape) -> Difference:
     """The fields that `new` adds, changes and lacks."""
     found = Difference()
     _compare(old, new, shape, (), found)

@@ -69,7 +69,7 @@ def merged_object(document: Json, patch: Any) -> Json:
     return _as_object(merge_patch(document, _as_object(patch)))
 
 
-def strategic_patch(document: Json, patch: Any, shape: Shape) -> Json:
+def strategic_patch(document: Json, patch: Any, *, shape: Shape) -> Json:
     """A strategic merge patch on an object of a built-in kind. Raises 400 on directives that make no sense."""
     return _as_object(_merge_dict(document, _as_object(patch), shape))
 

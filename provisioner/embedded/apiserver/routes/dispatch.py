@@ -77,16 +77,18 @@ class Dispatcher:
         if head == "version":
             return answer(discovery.version())
         if head == "openapi":
-            return openapi.answer_document(request, view.cluster.registry, segments[1:])
+            return openapi.answer_document(request, view.cluster.registry, segments=segments[1:])
         if head == "api" and len(segments) <= 2:
             return _describe(request, view, "", segments[1:])
         if head == "apis" and len(segments) <= 3:
             group = segments[1] if len(segments) > 1 else ""
             return _describe(request, view, group, segments[2:], groups=len(segments) < 3)
         if head == "api":
-            return await self._call(request, view, parse_resource_path("", segments[1], segments[2:]))
+            return await self._call(request, view, parse_resource_path(segments[2:], group="", version=segments[1]))
         if head == "apis":
-            return await self._call(request, view, parse_resource_path(segments[1], segments[2], segments[3:]))
+            return await self._call(
+                request, view, parse_resource_path(segments[3:], group=segments[1], version=segments[2])
+            )
         if head == "":
             return answer(
                 {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]}
@@ -108,7 +110,7 @@ class Dispatcher:
         check_accept(request)
         if (review := reviews.find(path, request.method)) is not None:
             return await review(request)
-        kind = view.cluster.registry.find(path.group, path.version, path.plural)
+        kind = view.cluster.registry.find(group=path.group, version=path.version, plural=path.plural)
         if kind is None or (path.namespace is not None and not kind.namespaced):
             raise status.no_such_path()
         parameters = Parameters(request.query)
@@ -121,7 +123,7 @@ class Dispatcher:
 def _verb(call: Call) -> Verb:
     method = call.request.method
     if call.subresource:
-        return subresources.find(call.kind, call.subresource, method)
+        return subresources.find(call.kind, call.subresource, method=method)
     if call.kind.namespaced and call.namespace is None and (call.name or method != "GET"):
         raise status.method_not_allowed() if not call.name else status.no_such_path()
     if method == "GET" and not call.name and call.parameters.flag("watch"):
@@ -136,7 +138,7 @@ def _describe(request: web.Request, view: _View, group: str, rest: list[str], *,
     """Discovery documents."""
     registry = view.cluster.registry.limited_to(view.group) if view.group else view.cluster.registry
     if rest:
-        return answer(discovery.resource_list(registry, group, rest[0]))
+        return answer(discovery.resource_list(registry, group=group, version=rest[0]))
     if group:
         return answer(discovery.group(registry, group))
     if "APIGroupDiscoveryList" in request.headers.get("Accept", "") and "v=v2;" in request.headers["Accept"] + ";":

@@ -59,7 +59,7 @@ class Call:
 async def get(call: Call) -> web.Response:
     """One object, or its table."""
     document = call.collection.get(call.name)
-    return answer(tables.shaped(call.request, call.kind, document, call.cluster.surroundings.clock.now()))
+    return answer(tables.shaped(call.request, document, kind=call.kind, now=call.cluster.surroundings.clock.now()))
 
 
 async def create(call: Call) -> web.Response:
@@ -77,7 +77,7 @@ async def update(call: Call) -> web.Response:
     document.setdefault("apiVersion", call.kind.api_version)
     document.setdefault("kind", call.kind.kind)
     write = call.write()
-    return answer(call.collection.replace(call.name, document, write), warnings=write.warnings)
+    return answer(call.collection.replace(call.name, document, write=write), warnings=write.warnings)
 
 
 async def patch(call: Call) -> web.Response:
@@ -86,16 +86,18 @@ async def patch(call: Call) -> web.Response:
     applies = media_type in APPLY
     write = call.write(applies=applies)
     if applies:
-        applied, created = call.collection.apply(call.name, await read_object(call.request), write)
+        applied, created = call.collection.apply(call.name, await read_object(call.request), write=write)
         return answer(applied, code=201 if created else 200, warnings=write.warnings)
     body = await read_json(call.request)
     if media_type == JSON_PATCH:
-        patched = call.collection.update(call.name, lambda live: patches.json_patch(live, body), write)
+        patched = call.collection.update(call.name, lambda live: patches.json_patch(live, body), write=write)
     elif media_type == MERGE_PATCH:
-        patched = call.collection.update(call.name, lambda live: patches.merged_object(live, body), write)
+        patched = call.collection.update(call.name, lambda live: patches.merged_object(live, body), write=write)
     elif media_type == STRATEGIC_PATCH and not call.kind.custom:
         shape = call.kind.shape
-        patched = call.collection.update(call.name, lambda live: patches.strategic_patch(live, body, shape), write)
+        patched = call.collection.update(
+            call.name, lambda live: patches.strategic_patch(live, body, shape=shape), write=write
+        )
     else:
         accepted = ", ".join(
             [JSON_PATCH, MERGE_PATCH, *([] if call.kind.custom else [STRATEGIC_PATCH]), *sorted(APPLY)]
@@ -109,7 +111,7 @@ async def delete(call: Call) -> web.Response:
     document, gone = call.collection.delete(call.name, await _deletion(call))
     if not gone:
         return answer(document)
-    return answer(status.success(call.kind.target, call.name, document["metadata"]["uid"]))
+    return answer(status.success(call.kind.target, call.name, uid=document["metadata"]["uid"]))
 
 
 async def delete_collection(call: Call) -> web.Response:
@@ -206,7 +208,7 @@ def _exact_revision(call: Call) -> int:
     revision, match = call.parameters.revision(), call.parameters.text("resourceVersionMatch")
     if match and revision is None:
         message = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-        raise invalid_option("ListOptions", "resourceVersionMatch", message, reason="FieldValueForbidden")
+        raise invalid_option("ListOptions", "resourceVersionMatch", message=message, reason="FieldValueForbidden")
     newest = call.cluster.storage.revision(call.cluster.identity)
     if revision and revision > newest:
         raise status.too_new(revision, newest)
@@ -240,7 +242,7 @@ async def _deletion(call: Call) -> Deletion:
     if options.get("orphanDependents") is not None:
         policy = "Orphan" if options["orphanDependents"] else "Background"
     if policy is not None and policy not in _POLICIES:
-        raise invalid_option("DeleteOptions", "propagationPolicy", f"Unsupported value: {str(policy)[:64]!r}")
+        raise invalid_option("DeleteOptions", "propagationPolicy", message=f"Unsupported value: {str(policy)[:64]!r}")
     grace = options.get("gracePeriodSeconds")
     if not isinstance(grace, int):
         grace = call.parameters.number("gracePeriodSeconds", maximum=2**31)

@@ -68,14 +68,16 @@ class Parameters:
         """How a write is to be made. Raises 422 on options that no server accepts."""
         manager = self.text("fieldManager")
         if applies and not manager:
-            raise invalid_option("PatchOptions", "fieldManager", "Required value: is required for apply patch")
+            raise invalid_option("PatchOptions", "fieldManager", message="Required value: is required for apply patch")
         if len(manager) > _MAX_MANAGER_LENGTH or not manager.isprintable():
-            raise invalid_option("PatchOptions", "fieldManager", "Invalid value: may have 128 printable characters")
+            raise invalid_option(
+                "PatchOptions", "fieldManager", message="Invalid value: may have 128 printable characters"
+            )
         if self.text("force") and not applies and self.text("force") != "false":
-            raise invalid_option("PatchOptions", "force", "Forbidden: may not be specified for non-apply patch")
+            raise invalid_option("PatchOptions", "force", message="Forbidden: may not be specified for non-apply patch")
         validation = self.text("fieldValidation") or "Warn"
         if validation not in _VALIDATIONS:
-            raise invalid_option("PatchOptions", "fieldValidation", f"Unsupported value: {validation[:64]!r}")
+            raise invalid_option("PatchOptions", "fieldValidation", message=f"Unsupported value: {validation[:64]!r}")
         return Write(
             manager=manager or user_agent.partition("/")[0][:_MAX_MANAGER_LENGTH] or "unknown",
             subresource=subresource,
@@ -88,11 +90,13 @@ class Parameters:
         """Whether nothing is to be stored."""
         wanted = self.text("dryRun")
         if wanted not in ("", "All"):
-            raise invalid_option("PatchOptions", "dryRun", f"Unsupported value: {wanted[:64]!r}: supported values: All")
+            raise invalid_option(
+                "PatchOptions", "dryRun", message=f"Unsupported value: {wanted[:64]!r}: supported values: All"
+            )
         return wanted == "All"
 
 
-def parse_resource_path(group: str, version: str, segments: list[str]) -> ResourcePath:
+def parse_resource_path(segments: list[str], *, group: str, version: str) -> ResourcePath:
     """`[namespaces/<ns>/]<plural>[/<name>[/<subresource>]]`. Raises 404 on anything else."""
     namespace = None
     if segments[0] == "namespaces" and len(segments) > 2 and segments[2] not in ("status", "finalize"):
@@ -103,7 +107,7 @@ def parse_resource_path(group: str, version: str, segments: list[str]) -> Resour
     return ResourcePath(group, version, plural, namespace, name, subresource)
 
 
-def invalid_option(kind: str, field: str, message: str, *, reason: str = "FieldValueInvalid") -> status.StatusError:
+def invalid_option(kind: str, field: str, *, message: str, reason: str = "FieldValueInvalid") -> status.StatusError:
     """422 about a parameter; `kind` is the options object that it belongs to."""
     target = status.Target("meta.k8s.io", kind.lower(), kind)
-    return status.invalid(target, "", [status.Cause(reason, message, field)])
+    return status.invalid(target, "", causes=[status.Cause(reason, message, field)])

@@ -29,7 +29,7 @@ _FOLLOW_SECONDS: Final = 0.5
 _MAX_LOG_BYTES: Final = 10 * 1024 * 1024
 
 
-def find(kind: Kind, subresource: str, method: str) -> Verb:
+def find(kind: Kind, subresource: str, *, method: str) -> Verb:
     """The verb. Raises 404 when the kind has no such subresource, 405 when it does not have the verb."""
     verbs: dict[str, Verb] = {}
     if subresource == "status" and kind.has_status:
@@ -70,7 +70,7 @@ async def finalize_namespace(call: Call) -> web.Response:
     wanted = _part(document, "spec").get("finalizers") or []
     if not isinstance(wanted, list) or not all(isinstance(entry, str) for entry in wanted):
         raise status.bad_request("spec.finalizers must be a list of names")
-    return answer(call.collection.finalize(call.name, wanted, call.write()))
+    return answer(call.collection.finalize(call.name, wanted, write=call.write()))
 
 
 async def read_log(call: Call) -> web.StreamResponse:
@@ -103,15 +103,17 @@ async def evict(call: Call) -> web.Response:
 
 async def bind(call: Call) -> web.Response:
     """A scheduler's word on which node a pod runs. Raises 409 when it has one already."""
-    node = ((await read_object(call.request)).get("target") or {}).get("name")
+    node = _part(await read_object(call.request), "target").get("name")
+    if not isinstance(node, str) or not node:
+        raise status.bad_request("target.name must name a node")
 
     def bound(live: Json) -> Json:
         if live["spec"].get("nodeName"):
             fact = f'pod {call.name} is already assigned to node "{live["spec"]["nodeName"]}"'
-            raise status.conflict(call.kind.target, call.name, fact)
+            raise status.conflict(call.kind.target, call.name, fact=fact)
         return _with(live, "spec.nodeName", node)
 
-    call.collection.update(call.name, bound, call.write())
+    call.collection.update(call.name, bound, write=call.write())
     return answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, code=201)
 
 
@@ -123,12 +125,12 @@ def _rescale(call: Call, change: Callable[[Json], Json]) -> web.Response:
         replicas = _part(wanted, "spec").get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
             cause = status.Cause("FieldValueInvalid", "Invalid value: must be a number not below 0", "spec.replicas")
-            raise status.invalid(status.Target("autoscaling", "scales", "Scale"), call.name, [cause])
+            raise status.invalid(status.Target("autoscaling", "scales", "Scale"), call.name, causes=[cause])
         stated = _part(wanted, "metadata").get("resourceVersion")
         document = _with(live, paths.spec_replicas, replicas)
         return document | {"metadata": document["metadata"] | ({"resourceVersion": stated} if stated else {})}
 
-    return answer(_scale_of(call.collection.update(call.name, rescaled, call.write()), paths))
+    return answer(_scale_of(call.collection.update(call.name, rescaled, write=call.write()), paths))
 
 
 def _part(document: Json, name: str) -> Json:
@@ -205,7 +207,7 @@ def _grown(file: Path, position: int) -> tuple[bytes, int]:
 
 def _runs(call: Call, pod: Json) -> bool:
     """Whether the same pod is there and may still write."""
-    live = call.cluster.read(key_of(call.kind, call.namespace or "", call.name))
+    live = call.cluster.read(key_of(call.kind, call.name, namespace=call.namespace or ""))
     same = live is not None and live["metadata"]["uid"] == pod["metadata"]["uid"]
     return same and (live or {}).get("status", {}).get("phase") not in ("Succeeded", "Failed")
 

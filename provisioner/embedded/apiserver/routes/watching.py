@@ -158,4 +158,4 @@ def _check_initial_events(call: Call) -> None:
         message = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
     else:
         return
-    raise invalid_option("ListOptions", "resourceVersionMatch", message, reason="FieldValueForbidden")
+    raise invalid_option("ListOptions", "resourceVersionMatch", message=message, reason="FieldValueForbidden")

@@ -111,7 +111,7 @@ def test_foreign_fields_stay_as_they_are(first: dict[str, Any], second: dict[str
     live = applied({}, first, "one")
     after = applied(live, second, "two")
     untouched = owned_by(after, "one")
-    changed = fields.difference(content(live), content(after), SHAPE)
+    changed = fields.difference(content(live), content(after), shape=SHAPE)
     assert not untouched & (changed.changed | changed.removed)
 
 
@@ -148,13 +148,13 @@ def test_plain_updates_own_what_they_change(first: dict[str, Any], second: dict[
     there = closure(fields.fields_of(document(second), SHAPE))
     for manager in ("one", "editor"):
         assert owned_by(updated, manager) <= there
-    change = fields.difference(document(first), document(second), SHAPE)
+    change = fields.difference(document(first), document(second), shape=SHAPE)
     assert owned_by(updated, "editor") == change.changed
 
 
 @given(old=specs, new=specs)
 def test_difference_is_empty_just_when_nothing_differs(old: dict[str, Any], new: dict[str, Any]) -> None:
-    change = fields.difference(document(old), document(new), SHAPE)
+    change = fields.difference(document(old), document(new), shape=SHAPE)
     same = normal(document(old)) == normal(document(new))
     assert (not change.changed and not change.removed) is same
 
