@@ -41,11 +41,10 @@ _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _TRACE_PARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-def caller_secret(withheld: Mapping[bytes, bytes]) -> bytes | None:
-    """The API key that the caller sent, as a bearer token or as `X-API-Key`."""
-    authorization = withheld.get(b"authorization")
+def caller_secret(authorization: bytes | None, x_api_key: bytes | None) -> bytes | None:
+    """The API key in the values of these two header fields: a bearer token, or `X-API-Key` where there is none."""
     if authorization is None:
-        return withheld.get(b"x-api-key")
+        return x_api_key
     scheme, _, token = authorization.partition(b" ")
     return token.strip() if scheme.lower() == b"bearer" else None
 

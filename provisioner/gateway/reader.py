@@ -45,7 +45,7 @@ class RequestReader:
         self._is_last = False
         self._target = b""
         self._fields: list[Field] = []
-        self._secret: bytes | None = None
+        self._credentials: tuple[bytes | None, bytes | None] = (None, None)
         self._access: Access | None = None
         self._fed_bytes = 0
         self._barren_bytes = 0
@@ -145,16 +145,17 @@ class RequestReader:
             raise RefusedError(headers_too_large())
 
     def _authenticate(self, withheld: Mapping[bytes, bytes]) -> Access:
-        """Who asks. The key that this connection used last is not hashed again while the directory stays the same."""
+        """Who asks. What this connection sent last is not hashed again while the directory stays the same."""
         directory, access = self._path.directory, self._access
         if directory is None:
             raise RefusedError(not_ready())
-        secret = caller_secret(withheld)
-        if access is None or secret != self._secret or access.directory is not directory:
+        credentials = (withheld.get(b"authorization"), withheld.get(b"x-api-key"))
+        if access is None or credentials != self._credentials or access.directory is not directory:
+            secret = caller_secret(*credentials)
             key = directory.key(secret) if secret else None
             if key is None:
                 raise RefusedError(unauthenticated())
-            self._secret = secret
+            self._credentials = credentials
             self._access = access = Access(directory, key)
         if access.key.expires_at is not None and is_expired(access.key, self._path.clock):
             raise RefusedError(unauthenticated())

@@ -107,9 +107,9 @@ def find_service(method: bytes, path: bytes) -> Service:
     the path does not take.
     """
     found = _look_up(method, path)
-    if isinstance(found, Refusal):
-        raise RefusedError(found)
-    return found
+    if isinstance(found, Service):
+        return found
+    raise RefusedError(found)
 
 
 @lru_cache(maxsize=1024)
