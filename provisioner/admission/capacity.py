@@ -38,7 +38,7 @@ def choose_node_type(site: Site, region_name: str, *, tier: Tier, need: Need) ->
     """The cheapest node type that fits, by cost, then GPUs, then name; or why there is none."""
     region = site.regions[region_name]
     offered = list(_offered(site, region))
-    allowed = [(name, offer) for name, offer in offered if _is_allowed(offer, tier)]
+    allowed = [(name, offer) for name, offer in offered if offer.has(tier.accelerator)]
     if not allowed:
         wanted = ", ".join([tier.accelerator.resource, *(f"{k}={v}" for k, v in tier.accelerator.properties.items())])
         message = f"choosing node type: region `{region_name}` has none for tier `{tier.name}` with: {wanted}"
@@ -82,11 +82,6 @@ def _offered(site: Site, region: Region) -> Iterator[tuple[str, NodeTypeOffer]]:
     for provider in site.providers:
         if provider.name in region.providers:
             yield from ((f"{provider.name}.{node_type.name}", node_type) for node_type in provider.node_types)
-
-
-def _is_allowed(offer: NodeTypeOffer, tier: Tier) -> bool:
-    wanted = tier.accelerator
-    return offer.gpu_resource == wanted.resource and wanted.properties.items() <= offer.properties.items()
 
 
 def _replicas_per_node(offer: NodeTypeOffer, need: Need) -> int:

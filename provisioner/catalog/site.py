@@ -12,6 +12,7 @@ from pydantic import Field
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.quantity import Quantity
 from provisioner.catalog.runtime import Runtime
+from provisioner.catalog.tier import Accelerator
 
 SOVEREIGN_RUNTIME = "mistralrs"
 """The engine of a sovereign site that names none."""
@@ -29,6 +30,10 @@ class NodeTypeOffer(Entry):
     max_capacity: Annotated[int | None, Field(ge=1)] = None
     cost: Annotated[int | None, Field(ge=0)] = None
     properties: Annotated[dict[str, str], Field(default_factory=dict)]
+
+    def has(self, accelerator: Accelerator) -> bool:
+        """Whether it offers the resource and carries every property that an accelerator asks for."""
+        return self.gpu_resource == accelerator.resource and accelerator.properties.items() <= self.properties.items()
 
 
 class NodeProviderOffer(Entry):
@@ -94,6 +99,11 @@ class Site(Entry):
     runtimes: Annotated[tuple[str, ...] | None, Field(description="allowed runtimes; null for all")] = None
     retired_images: tuple[str, ...] = ()
     chart_version: Annotated[str | None, Field(description="vCluster chart; null takes versions.yaml")] = None
+
+    @property
+    def control_planes(self) -> tuple[str, ...]:
+        """The control plane clusters of all regions, each once, by name."""
+        return tuple(sorted({region.control_plane for region in self.regions.values()}))
 
     def allows_runtime(self, runtime: Runtime) -> bool:
         """Whether this installation may run the engine: profile, list of allowed ones, one engine where sovereign."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.pack import pack_root
 from provisioner.catalog.runtime import Runtime
-from provisioner.catalog.site import NodeTypeOffer, Site
+from provisioner.catalog.site import Site
 from provisioner.catalog.tier import Tier
 from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
 from provisioner.domain.finding import unknown_name_hint
@@ -75,7 +75,7 @@ class Pack:
         """The Project of a tenant for a tier: allowed templates and node types, quotas."""
         found = self._tier(tier)
         constants = {
-            "control_planes": sorted({region.control_plane for region in self._site.regions.values()}),
+            "control_planes": self._site.control_planes,
             "node_types": [{"name": name} for name in self._node_types(found)],
         }
         compiled = self._once(
@@ -166,7 +166,7 @@ class Pack:
             f"{provider.name}.{offer.name}"
             for provider in self._site.providers
             for offer in provider.node_types
-            if _fits(tier, offer)
+            if offer.has(tier.accelerator)
         ]
 
     def _once(self, key: tuple[str, object], make: Callable[[], Compiled]) -> Compiled:
@@ -202,12 +202,6 @@ def _check_rendered(tier: Tier) -> None:
                 reason="TierNotRendered",
                 hint=f"known: {', '.join(sorted(known))}",
             )
-
-
-def _fits(tier: Tier, offer: NodeTypeOffer) -> bool:
-    return offer.gpu_resource == tier.accelerator.resource and tier.accelerator.properties.items() <= (
-        offer.properties.items()
-    )
 
 
 def _named(what: str, name: str, known: Mapping[str, T]) -> T:

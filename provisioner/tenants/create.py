@@ -21,7 +21,7 @@ async def ensure_projects(attempt: TenantAttempt) -> Done | Wait:
     """Every Project is applied."""
     world, tenant = attempt.world, await _load(attempt)
     try:
-        for control_plane in world.control_planes:
+        for control_plane in world.site.control_planes:
             cluster = world.bootstrap.control_plane(control_plane)
             for tier in tenant.tiers:
                 await attempt.guard()
@@ -60,7 +60,7 @@ async def _load(attempt: TenantAttempt) -> Tenant:
 
 
 async def _missing(world: World, tenant: Tenant) -> str | None:
-    for control_plane in world.control_planes:
+    for control_plane in world.site.control_planes:
         cluster = world.clusters.control_plane(control_plane)
         for tier in tenant.tiers:
             project = project_name(tenant.name, tier)

@@ -31,10 +31,5 @@ class World:
     site: Site
     clock: Clock
 
-    @property
-    def control_planes(self) -> tuple[str, ...]:
-        """The site's control plane clusters, each once, by name."""
-        return tuple(sorted({region.control_plane for region in self.site.regions.values()}))
-
 
 TenantAttempt = Attempt[World]
