@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from provisioner.domain.errors import RejectedError
@@ -37,6 +37,9 @@ VARIABLES: Mapping[str, str] = {
 }
 
 
+_LONGEST_SECRET = 512
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listen:
     """A host and port to listen on; port 0 lets the system choose."""
@@ -50,13 +53,14 @@ class Listen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything the processes take from their environment. Secrets are named by file, never held here."""
+    """Everything the processes take from their environment. Secrets are named by file, never held here, but for the
+    password that a database URL may hold: it is never shown."""
 
     state: Path
     site: Path
     kubeconfig: Path
     bootstrap_kubeconfig: Path
-    database_url: str
+    database_url: str = field(repr=False)
     serve: Listen
     url: str
     operator_key_file: Path
@@ -99,6 +103,17 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     )
 
 
+def read_operator_key(settings: Settings) -> str:
+    """The operator's key of this installation. Raises RejectedError that names the file, never its content."""
+    hint = "start a laptop installation with `tenantry demo`, or set TENANTRY_OPERATOR_KEY_FILE and TENANTRY_URL"
+    return _secret("operator key", settings.operator_key_file, hint=hint)
+
+
+def read_gateway_key(settings: Settings) -> str:
+    """The key by which gateways fetch snapshots. Raises RejectedError that names the file, never its content."""
+    return _secret("gateway key", settings.gateway_key_file, hint="set TENANTRY_GATEWAY_KEY_FILE or TENANTRY_STATE")
+
+
 def read_api_key(environ: Mapping[str, str] = os.environ) -> str | None:
     """The customer's key of `TENANTRY_API_KEY`, or None."""
     return environ.get("TENANTRY_API_KEY") or None
@@ -114,6 +129,20 @@ def parse_listen(variable: str, value: str) -> Listen:
             hint=f"for example {variable}=127.0.0.1:8080",
         )
     return Listen(host=host.strip("[]") or "0.0.0.0", port=int(port))  # noqa: S104 - `:port` means every address
+
+
+def _secret(what: str, file: Path, *, hint: str) -> str:
+    try:
+        with file.open("rb") as stream:
+            secret = stream.read(_LONGEST_SECRET + 1).decode("ascii").strip()
+    except OSError as error:
+        raise RejectedError(f"reading the {what} `{file}`: {error.strerror}", reason="NoSecret", hint=hint) from error
+    except UnicodeDecodeError:
+        secret = ""
+    if not secret.isprintable() or not 0 < len(secret) <= _LONGEST_SECRET:
+        fact = f"not one line of 1 to {_LONGEST_SECRET} visible ASCII characters"
+        raise RejectedError(f"reading the {what} `{file}`: {fact}", reason="NoSecret", hint=hint)
+    return secret
 
 
 def _path(environ: Mapping[str, str], variable: str, default: Path) -> Path:

@@ -23,7 +23,7 @@ from provisioner.domain.clock import SystemClock
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import RandomIds
 from provisioner.domain.lease import Fence
-from provisioner.settings import Listen, Settings
+from provisioner.settings import Listen, Settings, read_gateway_key, read_operator_key
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -79,7 +79,7 @@ def run_gateway(settings: Settings) -> None:
         admin_port=settings.admin.port if settings.admin else 0,
         snapshot_url=settings.snapshot_url,
         snapshot_file=settings.snapshot_file,
-        snapshot_credential=read_secret(settings.gateway_key_file),
+        snapshot_credential=read_gateway_key(settings),
         tls=TlsFiles(
             client_certificate=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca
         ),
@@ -137,7 +137,7 @@ async def publish_tiers(settings: Settings, names: Sequence[str]) -> list[str]:
     clusters = LightkubeClusters(settings.bootstrap_kubeconfig)
     lines = []
     try:
-        for plane in sorted({region.control_plane for region in site.regions.values()}):
+        for plane in site.control_planes:
             for name in names or sorted(catalog.tiers):
                 objects = pack.tier_objects(name)
                 await publish_objects(clusters.control_plane(plane), objects, fence=PUBLISH_FENCE)
@@ -161,7 +161,7 @@ async def open_inventory(settings: Settings) -> AsyncIterator[Inventory]:
 
     async def inventory() -> list[str]:
         found = [f"branch {branch}" for branch in await delivery.branches() if branch.startswith("ep-")]
-        for plane in sorted({region.control_plane for region in site.regions.values()}):
+        for plane in site.control_planes:
             cluster = clusters.control_plane(plane)
             for kind in (kinds.VIRTUAL_CLUSTER_INSTANCE, kinds.NODE_CLAIM, kinds.NODE_ENVIRONMENT, kinds.APPLICATION):
                 found += [f"{kind.kind} {item['metadata']['name']}" for item in await cluster.list(kind)]
@@ -180,21 +180,16 @@ def load_offer(settings: Settings) -> tuple[Catalog, Site]:
     from provisioner.catalog.checks import check_site
     from provisioner.catalog.loader import load_catalog, load_site
 
+    if not settings.site.exists():
+        raise RejectedError(
+            f"reading the site: no such file: {settings.site}",
+            reason="NoSite",
+            hint="start a laptop installation with `tenantry demo`, or set TENANTRY_SITE",
+        )
     catalog, site = load_catalog(), load_site(settings.site)
     if findings := check_site(site, catalog):
         raise RejectedError(f"loading the site `{settings.site}`", reason="BadSite", findings=tuple(findings))
     return catalog, site
-
-
-def read_secret(file: Path) -> str:
-    """The secret in a file, without the line's end. Raises RejectedError that names the file, never its content."""
-    try:
-        secret = file.read_text().strip()
-    except OSError as error:
-        raise RejectedError(f"reading secret file `{file}`: {error.strerror}", reason="NoSecret") from error
-    if not secret:
-        raise RejectedError(f"reading secret file `{file}`: it is empty", reason="NoSecret")
-    return secret
 
 
 async def _serve(settings: Settings, stop: asyncio.Event) -> None:
@@ -211,6 +206,8 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
         store = await open_store(settings.database_url, clock=clock)
         stack.push_async_callback(store.close)
         clusters = _open_clusters(settings.kubeconfig, stack)
+        for plane in site.control_planes:
+            clusters.control_plane(plane)  # a kubeconfig without it stops us here instead of failing operations later
         verbs = _verbs(settings, Outside(store=store, clusters=clusters, catalog=catalog, site=site), stack)
         holder = f"{socket.gethostname()}/{os.getpid()}/{ids.operation()}"
         worker = Worker(store.operations, verbs, clock=clock, holder=holder, random=SystemRandom())
@@ -222,8 +219,8 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
                 site=site,
                 ids=ids,
                 clock=clock,
-                operator_key_digest=key_digest(read_secret(settings.operator_key_file)),
-                gateway_key_digest=key_digest(read_secret(settings.gateway_key_file)),
+                operator_key_digest=key_digest(read_operator_key(settings)),
+                gateway_key_digest=key_digest(read_gateway_key(settings)),
                 wake_worker=worker.wake,
                 wake_reconciler=reconciler.wake,
                 is_stopping=stop.is_set,

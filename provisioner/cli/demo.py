@@ -23,10 +23,9 @@ from provisioner.cli.laptop import Laptop, Ports
 from provisioner.cli.leftovers import find_leftovers, find_open_files, find_processes
 from provisioner.cli.operation import new_idempotency_key, operation_error
 from provisioner.cli.progress import show_progress
-from provisioner.cli.session import operator_key
 from provisioner.client.client import Client
 from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
-from provisioner.settings import Settings
+from provisioner.settings import Settings, read_operator_key
 from provisioner.wiring import publish_tiers
 
 if TYPE_CHECKING:
@@ -272,7 +271,7 @@ def _tell_timing(timing: Timing) -> None:
 
 def _call(settings: Settings, request: Callable[[Client], Awaitable[T]]) -> T:
     async def run() -> T:
-        async with Client(settings.url, operator_key(settings)) as client:
+        async with Client(settings.url, read_operator_key(settings)) as client:
             return await request(client)
 
     return asyncio.run(run())

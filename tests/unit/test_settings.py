@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from provisioner.domain.errors import RejectedError
-from provisioner.settings import VARIABLES, Listen, parse_listen, read_settings
+from provisioner.settings import (
+    VARIABLES,
+    Listen,
+    parse_listen,
+    read_gateway_key,
+    read_operator_key,
+    read_settings,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,8 +60,31 @@ def test_a_bad_listen_address_names_the_variable(text: str) -> None:
 
 def test_every_variable_that_is_read_is_documented() -> None:
     text = (ROOT / "provisioner" / "settings.py").read_text()
-    read = set(re.findall(r'"((?:TENANTRY_[A-Z_]+|LISTEN_ADDR|ADMIN_ADDR|GIT_[A-Z_]+|SSH_AUTH_SOCK))"', text.partition("def read_settings")[2]))
+    read = set(
+        re.findall(
+            r'"((?:TENANTRY_[A-Z_]+|LISTEN_ADDR|ADMIN_ADDR|GIT_[A-Z_]+|SSH_AUTH_SOCK))"',
+            text.partition("def read_settings")[2],
+        )
+    )
     assert read == set(VARIABLES)
+
+
+def test_settings_do_not_show_the_password_of_the_database() -> None:
+    assert "hunter2" not in repr(read_settings({"TENANTRY_DATABASE_URL": "postgresql://me:hunter2@db/tenantry"}))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"a\nb\n", b"\xff", b"x" * 10_000])
+def test_a_file_that_holds_no_key_is_refused_without_showing_what_it_holds(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "operator.key").write_bytes(content)
+    with pytest.raises(RejectedError, match="operator key") as raised:
+        read_operator_key(read_settings({"TENANTRY_STATE": str(tmp_path)}))
+    assert raised.value.hint
+    assert "xxx" not in raised.value.message
+
+
+def test_a_key_is_read_without_the_end_of_its_line(tmp_path: Path) -> None:
+    (tmp_path / "gateway.key").write_text("tnt-gateway\n")
+    assert read_gateway_key(read_settings({"TENANTRY_STATE": str(tmp_path)})) == "tnt-gateway"
 
 
 def test_nothing_else_reads_the_environment() -> None:

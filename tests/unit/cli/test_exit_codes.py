@@ -94,6 +94,16 @@ def test_without_an_installation_the_error_shows_the_way(capsys: pytest.CaptureF
     assert "hint: start a laptop installation with `tenantry demo`" in captured.err
 
 
+@pytest.mark.parametrize("line", [["serve"], ["tier", "publish"]])
+def test_without_a_site_the_error_names_the_file_and_shows_the_way(
+    line: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line) == 1
+    err = capsys.readouterr().err
+    assert f"no such file: {tmp_path / 'site.yaml'}" in err
+    assert "TENANTRY_SITE" in err
+
+
 def test_an_unknown_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tier", "show", "dedicatd"]) == 1
     assert "did you mean `dedicated`?" in capsys.readouterr().err
