@@ -19,6 +19,8 @@ from provisioner.domain.endpoint import EndpointRequest, Scaling
 from provisioner.domain.finding import Finding
 
 LABEL_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+ONE_LINE_PATTERN = r"^[^\p{Cc}\p{Zl}\p{Zp}]+$"
+"""Words for people on one line: no control characters, which a terminal obeys and PostgreSQL does not store."""
 MAX_TENANT_LENGTH = 30
 """So that `<prefix><tenant>-<tier>` stays a namespace's name."""
 

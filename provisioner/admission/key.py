@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from provisioner.admission.form import TeamName, TenantName
+from provisioner.admission.form import ONE_LINE_PATTERN, TeamName, TenantName
 from provisioner.catalog.entry import Entry
 
 
@@ -14,7 +14,12 @@ class KeyForm(Entry):
     """What a key is asked for with. `endpoints` are ids or names; without them the key is for all of the tenant's."""
 
     tenant: TenantName
-    name: Annotated[str, Field(min_length=1, max_length=63, description="what the key is for, at most 63 characters")]
+    name: Annotated[
+        str,
+        Field(
+            pattern=ONE_LINE_PATTERN, max_length=63, description="what the key is for, one line of 1 to 63 characters"
+        ),
+    ]
     team: TeamName | None = None
     endpoints: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=63)], ...] | None,

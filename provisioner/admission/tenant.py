@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from provisioner.admission.form import TenantName
+from provisioner.admission.form import ONE_LINE_PATTERN, TenantName
 from provisioner.admission.rules import POOL_TENANT
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.entry import Entry
@@ -25,7 +25,8 @@ class TenantForm(Entry):
 
     name: TenantName
     display_name: Annotated[
-        str | None, Field(min_length=1, max_length=120, description="name for people, at most 120 characters")
+        str | None,
+        Field(pattern=ONE_LINE_PATTERN, max_length=120, description="name for people, one line of 1 to 120 characters"),
     ] = None
     tiers: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],

@@ -1,0 +1,34 @@
+"""Names that people give to tenants and keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from provisioner.admission.key import KeyForm
+from provisioner.admission.tenant import admit_tenant
+from provisioner.catalog.fields import validate_fields
+from provisioner.domain.errors import RejectedError
+from tests.unit.catalog.packs import small_catalog, small_site
+
+NOT_ONE_LINE = ["", "a\x00b", "a\nb", "\x1b[31mred", "a\u2028b", "x" * 121, "\ud800"]
+
+
+@pytest.mark.parametrize("name", NOT_ONE_LINE)
+def test_a_display_name_is_one_line_that_a_terminal_does_not_obey(name: str) -> None:
+    with pytest.raises(RejectedError) as raised:
+        admit_tenant(
+            {"name": "acme", "displayName": name, "tiers": ["dedicated"]}, catalog=small_catalog(), site=small_site()
+        )
+    assert all(finding.hint for finding in raised.value.findings)
+
+
+@pytest.mark.parametrize("name", NOT_ONE_LINE)
+def test_the_name_of_a_key_is_one_line_too(name: str) -> None:
+    assert isinstance(validate_fields(KeyForm, {"tenant": "acme", "name": name}), tuple)
+
+
+@pytest.mark.parametrize("name", ["Größe & Söhne 株式会社 👩‍🔬", "x" * 120])
+def test_a_display_name_may_be_in_any_script(name: str) -> None:
+    raw = {"name": "acme", "displayName": name, "tiers": ["dedicated", "dedicated"]}
+    tenant = admit_tenant(raw, catalog=small_catalog(), site=small_site())
+    assert (tenant.display_name, tenant.tiers) == (name, ("dedicated",))
