@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from provisioner.domain.errors import RejectedError
+from provisioner.domain.errors import RejectedError, RetryableError
 
 _OPEN_SECONDS: Final = 1.0
 _SCHEMA: Final = """
@@ -78,19 +78,7 @@ class Storage:
         self._history = history
         self._trim_every = max(1, history // 16)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(path, timeout=_OPEN_SECONDS, isolation_level=None)
-        self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        try:
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            # A commit survives a killed process without being synced; only a power cut could take the last ones.
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.executescript(_SCHEMA)
-        except sqlite3.OperationalError as error:
-            self._connection.close()
-            raise RejectedError(
-                f"opening state of the embedded control plane: {error}: `{path}`",
-                hint="another process may be using this state directory; stop it or choose another with `--state`",
-            ) from error
+        self._connection = _open(path)
 
     def close(self) -> None:
         """Closes the file. Everything acknowledged is already in it."""
@@ -98,14 +86,16 @@ class Storage:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All writes inside happen, or none."""
-        self._connection.execute("BEGIN IMMEDIATE")
+        """All writes inside happen, or none. Raises RetryableError when the disk does not take them."""
         try:
+            self._connection.execute("BEGIN IMMEDIATE")
             yield
             self._connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             if self._connection.in_transaction:  # a full disk may have ended it already
                 self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError):
+                raise RetryableError(f"writing the state of the embedded control plane: {error}") from error
             raise
 
     def find_cluster(self, name: str) -> int | None:
@@ -243,3 +233,23 @@ class Storage:
         if oldest > 1:
             self._connection.execute("DELETE FROM change WHERE cluster = ? AND revision <= ?", (cluster, oldest))
             self._connection.execute("UPDATE cluster SET oldest = ? WHERE id = ?", (oldest, cluster))
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(path, timeout=_OPEN_SECONDS, isolation_level=None)
+        try:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A commit survives a killed process without being synced; only a power cut could take the last ones.
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.executescript(_SCHEMA)
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.OperationalError as error:
+        raise RejectedError(
+            f"opening state of the embedded control plane: {error}: `{path}`",
+            hint="is it in use by another process, or its disk full or read-only? `--state` chooses another",
+        ) from error
+    return connection

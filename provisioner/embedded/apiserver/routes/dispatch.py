@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from provisioner.domain.errors import RetryableError
 from provisioner.embedded.apiserver import discovery, openapi, status
 from provisioner.embedded.apiserver.clusters import MANAGEMENT_GROUP, Cluster, Clusters
 from provisioner.embedded.apiserver.routes import objects, reviews, subresources, watching
@@ -62,6 +63,8 @@ class Dispatcher:
             return await self._answer(request)
         except StatusError as error:
             return refusal(error)
+        except RetryableError as error:
+            return refusal(status.unavailable(error.message, retry_after_seconds=1))
         except web.HTTPRequestEntityTooLarge:
             return refusal(status.too_large("the body of the request is too large"))
         except Exception:
