@@ -124,8 +124,8 @@ class Exchange:
 
     def expire(self) -> None:
         """The deadline has passed."""
-        self.cancel()
         self._note_failure("Silence" if self._has_answered else "HeaderTimeout")
+        self.cancel()
         self._end_without_answer(upstream_silent())
 
     # What the replica's connection calls.
@@ -174,8 +174,8 @@ class Exchange:
 
     def upstream_failed(self, reason: str) -> None:
         """The replica broke off. What has been sent once is not sent again."""
-        self._upstream = None
         self._note_failure(reason)
+        self._upstream = None
         self._end_without_answer(upstream_broke())
 
     def _send_to_next(self) -> None:
@@ -230,6 +230,8 @@ class Exchange:
             self._caller.refuse(refusal)
 
     def _note_failure(self, reason: str, backend: Backend | None = None, error: OSError | None = None) -> None:
+        if backend is None and self._upstream is not None:
+            backend = self._upstream.backend
         self._path.counters.upstream_failures[reason] += 1
         _log.warning(
             "asking a replica: %s",
