@@ -104,9 +104,10 @@ class Laptop:
         self._wait(name)
 
     async def stop(self) -> None:
-        """End the processes, the gateway first."""
+        """End the processes, the gateway first, and let go of the state."""
         for name in reversed(PROCESSES):
             await self._children.end(name, grace_seconds=GRACE_SECONDS)
+        self._children.close()
 
     def child(self, name: str) -> Child:
         """One of the processes."""

@@ -6,6 +6,7 @@ Commands import what they need when they run, so that `--help` and completion st
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -23,6 +24,15 @@ EXIT_REQUEST = 1
 EXIT_OURS = 2
 EXIT_TIMEOUT = 5
 EXIT_INTERRUPTED = 130
+
+_MACHINE_HINTS = {
+    errno.ENOSPC: "free some space and start again; nothing that was answered for is lost",
+    errno.EDQUOT: "free some of your quota and start again; nothing that was answered for is lost",
+    errno.EROFS: "choose a state folder that can be written: TENANTRY_STATE",
+    errno.EACCES: "give yourself access to it, or choose another state folder: TENANTRY_STATE",
+    errno.EADDRINUSE: "stop what listens there, or choose another port",
+}
+"""What the machine refuses and what to do about it."""
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 """What the command line raises for a line it cannot read; of its kinds typer names only this one publicly."""
@@ -62,7 +72,11 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
-    except Exception as error:  # the outermost line: whatever gets here is our bug
+    except Exception as error:  # the outermost line: whatever gets here is our bug, or the machine's trouble
+        if isinstance(error, OSError) and error.errno in _MACHINE_HINTS:
+            say(f"error: running `tenantry`: {error.strerror}{f': {error.filename}' if error.filename else ''}")
+            say(f"hint: {_MACHINE_HINTS[error.errno]}")
+            return EXIT_REQUEST
         traceback.print_exc()
         say(f"error: running `tenantry`: {type(error).__name__}: {error}")
         say("hint: this is a bug; please report it with the lines above")

@@ -100,29 +100,38 @@ async def open_plane(
 ) -> AsyncIterator[Plane]:
     """Start everything and stop it at the end; `engines` default to a laptop's.
 
-    Raises RejectedError or ConflictError when the state is in use.
+    Raises ConflictError (`StateInUse`) when another plane uses the state.
     """
     state = options.state
-    site_file = state / "site.yaml"
+    site_file, repository, models = state / "site.yaml", state / "delivery.git", state / "models"
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    site_file.unlink(missing_ok=True)  # written last: who finds it finds a control plane that is seeded
-    pki = ensure_pki(state / "pki", now=clock.now())
-    repository = state / "delivery.git"
-    await ensure_repository(repository)
-    site = laptop_site(
-        repository=repository,
-        client_ca=pki.client_ca.certificate.decode(),
-        gateway_port=options.gateway_port,
-        public_port=options.public_port,
-    )
     async with AsyncExitStack() as stack:
+        children = Children(state / "pods")  # held from here on: nothing is touched that another plane uses
+        stack.callback(children.close)
+        site_file.unlink(missing_ok=True)  # written last: who finds it finds a control plane that is seeded
+        pki = ensure_pki(state / "pki", now=clock.now())
+        await ensure_repository(repository)
+        site = laptop_site(
+            repository=repository,
+            client_ca=pki.client_ca.certificate.decode(),
+            gateway_port=options.gateway_port,
+            public_port=options.public_port,
+        )
         server = await serve_api(state=state, host=HOST, port=options.port, clock=clock)
         stack.push_async_callback(server.close)
         api = Api(await stack.enter_async_context(open_session()), server.url)
         await seed_cluster(api, site)
         write_kubeconfig(options.kubeconfig, server.url, ())
         plane = Plane(server.url, api, site, pki)
-        control_plane, tenants = await _open_controllers(stack, plane, state, clock, faults, engines)
+        control_plane, tenants = await _open_controllers(
+            stack,
+            plane,
+            children=children,
+            engines=engines or laptop_engines(lifeline=children.lifeline, models=models),
+            models=models,
+            clock=clock,
+            faults=faults,
+        )
         kubeconfig = _kubeconfig_controller(options.kubeconfig, server.url)
         running = await stack.enter_async_context(asyncio.TaskGroup())
         task = running.create_task(run_controllers(Cluster(api, api), (*control_plane, kubeconfig), tenants))
@@ -132,17 +141,23 @@ async def open_plane(
 
 
 async def _open_controllers(
-    stack: AsyncExitStack, plane: Plane, state: Path, clock: Clock, faults: Faults, engines: Engines | None
+    stack: AsyncExitStack,
+    plane: Plane,
+    *,
+    children: Children,
+    engines: Engines,
+    models: Path,
+    clock: Clock,
+    faults: Faults,
 ) -> tuple[Sequence[Controller], Sequence[Controller]]:
     """The controllers of the control plane cluster and those of every tenant cluster. What they hold (model servers,
     listeners) ends with the stack."""
-    children = Children(state / "pods")
     stack.push_async_callback(children.end_all, grace_seconds=_GRACE_SECONDS)
     kubelet = Kubelet(
         clock=clock,
         children=children,
-        engines=engines or laptop_engines(lifeline=children.lifeline, models=state / "models"),
-        models=state / "models",
+        engines=engines,
+        models=models,
         faults=faults,
         session=await stack.enter_async_context(open_session()),
     )

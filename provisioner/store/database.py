@@ -27,7 +27,8 @@ BUSY_SECONDS = 5.0
 _CONNECT_SECONDS = 5
 _POOL_SIZE = 8
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg"}
-_PASSING_SQLITE_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL")
+_BUSY_SQLITE_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_DISK_SQLITE_ERRORS = ("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL", "SQLITE_READONLY")
 
 
 class Database:
@@ -133,7 +134,10 @@ async def _transaction(engine: AsyncEngine, turn: AbstractAsyncContextManager[No
 def _translated(error: DBAPIError) -> RetryableError | InvariantError:
     fact = str(error.orig).partition("\n")[0]
     code = getattr(error.orig, "sqlite_errorname", None)
-    passes = code.startswith(_PASSING_SQLITE_ERRORS) if code else isinstance(error, OperationalError | InterfaceError)
+    is_disk = code is not None and code.startswith(_DISK_SQLITE_ERRORS)
+    is_away = isinstance(error, OperationalError | InterfaceError)
+    passes = is_away if code is None else is_disk or code.startswith(_BUSY_SQLITE_ERRORS)
     if passes or error.connection_invalidated:
-        return RetryableError(f"using the database: {fact}", reason="DatabaseUnavailable")
+        hint = "is its disk full or read-only?" if is_disk else None
+        return RetryableError(f"using the database: {fact}", reason="DatabaseUnavailable", hint=hint)
     return InvariantError(f"using the database: {fact}")

@@ -7,8 +7,8 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
@@ -95,6 +95,7 @@ class Installation:
                 return await client.create_endpoint(request, idempotency_key=key)
 
             accepted = await persist(submit)
+            assert accepted.endpoint is not None
             return accepted.endpoint.id, await self.finish(accepted.operation.id, seen)
 
     async def delete(self, endpoint: str, seen: Seen = unmoved) -> OperationView:
@@ -217,17 +218,18 @@ def of_installation(state: Path) -> list[int]:
     return found
 
 
-@contextmanager
-def running(state: Path) -> Iterator[Installation]:
+@asynccontextmanager
+async def running(state: Path) -> AsyncIterator[Installation]:
     """An installation with its tiers published and tenant acme, ended at the end."""
     laptop = QuickLaptop(state, os.environ, ports=ANY_PORTS)
     installation = Installation(laptop)
     try:
-        laptop.start(lambda _: None)
-        asyncio.run(publish_tiers(laptop.settings, ()))
+        await asyncio.to_thread(laptop.start, lambda _: None)
+        await publish_tiers(laptop.settings, ())
+        await installation.create_tenant("acme")
         yield installation
     finally:
-        asyncio.run(laptop.stop())
+        await laptop.stop()
     assert not of_installation(state)
 
 

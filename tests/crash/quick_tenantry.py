@@ -11,17 +11,16 @@ import sys
 from pathlib import Path
 
 from provisioner.domain import lease
+from provisioner.embedded.engines import engine
 
 lease.LEASE_SECONDS = float(os.environ.get("QUICK_LEASE", "2"))
 lease.HEARTBEAT_SECONDS = lease.LEASE_SECONDS / 3
 
 from provisioner.cli import main  # noqa: E402 - after the lease, which its readers copy
 from provisioner.cli.laptop import Laptop  # noqa: E402
-from provisioner.embedded import plane  # noqa: E402
-from provisioner.embedded.engines.engine import Engine  # noqa: E402
 
 COMMAND = (sys.executable, "-m", "tests.crash.quick_tenantry")
-_ENGINE = Engine((sys.executable, str(Path(__file__).parents[1] / "contract" / "model_engine.py")))
+_ENGINE = engine.Engine((sys.executable, str(Path(__file__).parents[1] / "contract" / "model_engine.py")))
 
 
 class QuickLaptop(Laptop):
@@ -32,5 +31,5 @@ class QuickLaptop(Laptop):
 
 if __name__ == "__main__":
     Laptop.command = COMMAND
-    plane.laptop_engines = lambda **_: {"llama.cpp": _ENGINE}
+    engine.laptop_engines = lambda *, lifeline, models: {"llama.cpp": _ENGINE}
     main.run()

@@ -29,9 +29,10 @@ DELETION = ("withdraw", "release", "clean")
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """The processes, with tenant acme."""
-    with running(tmp_path_factory.mktemp("state")) as installation:
-        asyncio.run(installation.create_tenant("acme"))
-        yield installation
+    with asyncio.Runner() as runner:
+        opened = running(tmp_path_factory.mktemp("state"))
+        yield runner.run(opened.__aenter__())
+        runner.run(opened.__aexit__(None, None, None))
 
 
 @pytest.fixture(scope="module")
