@@ -18,7 +18,7 @@ from provisioner.domain.finding import Finding
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.observe import ENDPOINT_LABEL, Observation, observe
 from provisioner.endpoints.progress import load_endpoint, patient, record_stages, save_endpoint, wait_for
-from provisioner.endpoints.project import check_project, check_template, check_tenancy
+from provisioner.endpoints.project import check_project, check_template
 from provisioner.endpoints.publish import publish
 from provisioner.endpoints.stages import derive_hopeless, derive_stages, runtime_application
 from provisioner.endpoints.world import EndpointAttempt, World
@@ -50,7 +50,7 @@ async def select_project(attempt: EndpointAttempt) -> Done | Wait:
             attempt, endpoint, (Stage(name=StageName.PROJECT, reason="TenantNotReady", message=message),)
         )
         return wait_for(attempt, "select_project", reason="TenantNotReady", message=message)
-    findings = check_tenancy(plan) or await _check_project(world, plan)
+    findings = await _check_project(world, plan)
     if findings:
         raise RejectedError(
             f"selecting a project for endpoint `{endpoint.name}`: refused by: {plan.placement.project}",

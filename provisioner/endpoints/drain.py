@@ -29,11 +29,18 @@ async def drain_replicas(attempt: EndpointAttempt, plan: EndpointPlan) -> Done |
         return Done()
     placement = plan.placement
     tenant = attempt.world.clusters.tenant(placement.control_plane, placement.project, placement.tenant_cluster)
-    await attempt.guard()
-    scaler = ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE)
-    await tenant.annotate(scaler, {PAUSED_REPLICAS: "0"}, fence=attempt.fence)
+    await _pause(attempt, tenant, ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE))
     running = await _pods(tenant, plan)
     return f"replicas finish their requests: {', '.join(running)}" if running else Done()
+
+
+async def _pause(attempt: EndpointAttempt, tenant: Cluster, scaler: ObjectRef) -> None:
+    found = await tenant.get(scaler)
+    annotations = (found or {}).get("metadata", {}).get("annotations") or {}
+    if found is None or annotations.get(PAUSED_REPLICAS) == "0":
+        return
+    await attempt.guard()
+    await tenant.annotate(scaler, {PAUSED_REPLICAS: "0"}, fence=attempt.fence)
 
 
 async def _is_reachable(attempt: EndpointAttempt, plan: EndpointPlan) -> bool:

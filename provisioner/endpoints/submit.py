@@ -8,9 +8,11 @@ from pydantic import TypeAdapter
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Endpoint, EndpointRequest, Phase
+from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import Ids
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.plan import EndpointPlan
+from provisioner.endpoints.project import check_tenancy
 from provisioner.operations.origin import Origin
 
 _REQUEST = TypeAdapter(EndpointRequest)
@@ -19,7 +21,16 @@ _REQUEST = TypeAdapter(EndpointRequest)
 def new_create(
     request: EndpointRequest, plan: EndpointPlan, *, origin: Origin, clock: Clock, ids: Ids
 ) -> tuple[Operation, Endpoint]:
-    """The pending operation and the endpoint's row, whose id is the plan's."""
+    """The pending operation and the endpoint's row, whose id is the plan's.
+
+    RejectedError for a tier in which endpoints are not made yet, before anything is stored.
+    """
+    if findings := check_tenancy(plan):
+        raise RejectedError(
+            f"creating endpoint `{plan.name}`: refused by tier: {plan.tier}",
+            reason=findings[0].reason,
+            findings=findings,
+        )
     operation = _operation(Verb.ENDPOINT_CREATE, plan, request, origin=origin, clock=clock, ids=ids)
     endpoint = Endpoint(
         id=plan.endpoint,
