@@ -9,10 +9,11 @@ from provisioner.domain.lease import Fence
 from provisioner.domain.operation import OperationState, Verb
 from provisioner.endpoints import delete
 from provisioner.endpoints.drain import DRAIN_SECONDS
+from provisioner.endpoints.submit import new_create
 from provisioner.operations.step import Attempt, Done
 from provisioner.platform.kinds import NODE_CLAIM, NODE_ENVIRONMENT, VIRTUAL_CLUSTER_INSTANCE
-from tests.store.examples import api_key, plan
-from tests.unit.endpoints.installation import ENDPOINT, Installation
+from tests.store.examples import api_key, endpoint, plan
+from tests.unit.endpoints.installation import ENDPOINT, Installation, origin
 from tests.unit.endpoints.test_create import shown
 
 
@@ -145,13 +146,16 @@ async def test_name_is_free_after_delete(laptop: Installation) -> None:
     assert await laptop.store.endpoints.find("acme", "chat") is None
 
 
-async def test_tenant_cluster_that_others_share_is_neither_made_nor_deleted(laptop: Installation) -> None:
+async def test_tenant_cluster_that_others_share_is_not_deleted(laptop: Installation) -> None:
     shared = replace(plan().placement, tenant_cluster="pool-shared-local")
     pool = {"metadata": {"name": "pool-shared-local", "namespace": "p-acme-dedicated"}}
     laptop.platform.cluster.put(VIRTUAL_CLUSTER_INSTANCE, pool)
     laptop.platform.stands = True
-    refused = await laptop.finish(await laptop.submit_create(replace(plan(), tenancy="pool", placement=shared)))
-    assert (refused.state, refused.reason) == (OperationState.FAILED, "TenancyNotServed")
+    pooled = replace(plan(), tenancy="pool", placement=shared)
+    made, row = new_create(
+        endpoint().request, plan(), origin=origin("create"), clock=laptop.clock, ids=laptop.world.ids
+    )
+    await laptop.store.operations.submit(made, endpoint=replace(row, plan=pooled))
     assert (await laptop.finish(await laptop.submit_delete())).state is OperationState.SUCCEEDED
     assert laptop.effects == []
     assert laptop.platform.cluster.names(VIRTUAL_CLUSTER_INSTANCE) == ("pool-shared-local",)
