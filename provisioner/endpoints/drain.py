@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from provisioner.domain.errors import RejectedError
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.project import OWN_TENANT_CLUSTER
 from provisioner.endpoints.world import EndpointAttempt
@@ -29,8 +30,11 @@ async def drain_replicas(attempt: EndpointAttempt, plan: EndpointPlan) -> Done |
         return Done()
     placement = plan.placement
     tenant = attempt.world.clusters.tenant(placement.control_plane, placement.project, placement.tenant_cluster)
-    await _pause(attempt, tenant, ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE))
-    running = await _pods(tenant, plan)
+    try:
+        await _pause(attempt, tenant, ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE))
+        running = await _pods(tenant, plan)
+    except RejectedError:  # a tenant cluster that refuses us can only be deleted; its replicas cannot be waited for
+        return Done()
     return f"replicas finish their requests: {', '.join(running)}" if running else Done()
 
 

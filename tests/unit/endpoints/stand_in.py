@@ -251,7 +251,8 @@ class StandInPlatform:
     def _is_paused(self, tenant: StandInCluster, plan: EndpointPlan) -> bool:
         known = tenant.objects.get((SCALED_OBJECT.kind, "inference", plan.workload))
         scaler = known or in_namespace(tenant, SCALED_OBJECT, plan.workload, {})
-        return scaler["metadata"].get("annotations", {}).get("autoscaling.keda.sh/paused-replicas") == "0"
+        annotations: dict[str, str] = scaler["metadata"].get("annotations", {})
+        return annotations.get("autoscaling.keda.sh/paused-replicas") == "0"
 
     def _replica(
         self, tenant: StandInCluster, plan: EndpointPlan, ordinal: int, *, owner: str, now: datetime | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from provisioner.domain.endpoint import Phase
+from provisioner.domain.errors import RejectedError
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import OperationState, Verb
 from provisioner.endpoints import delete
@@ -110,6 +111,14 @@ async def test_second_delete_succeeds_and_does_nothing(laptop: Installation) -> 
 
 async def _granted() -> None:
     """A lease that is held."""
+
+
+async def test_tenant_cluster_that_refuses_us_does_not_keep_the_endpoint(laptop: Installation) -> None:
+    await laptop.finish(await laptop.submit_create())
+    for tenant in laptop.platform.tenants.values():
+        tenant.trouble = RejectedError("listing pods: forbidden", reason="Forbidden")
+    assert (await laptop.finish(await laptop.submit_delete())).state is OperationState.SUCCEEDED
+    assert await left(laptop) == []
 
 
 async def test_create_that_failed_half_way_is_deleted(laptop: Installation) -> None:
