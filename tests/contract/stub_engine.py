@@ -36,8 +36,13 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
+def stop_late(*_: object) -> None:
+    time.sleep(ARGUMENTS.stubborn)
+    sys.exit()
+
+
 if ARGUMENTS.stubborn is not None:
-    signal.signal(signal.SIGTERM, lambda *_: (time.sleep(ARGUMENTS.stubborn), sys.exit()))
+    signal.signal(signal.SIGTERM, stop_late)
 if ARGUMENTS.exit is not None:
     time.sleep(0.1)
     sys.exit(ARGUMENTS.exit)
