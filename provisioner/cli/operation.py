@@ -59,10 +59,7 @@ def list_operations(
         return
     print_table(
         ("operation", "verb", "tenant", "subject", "state", "reason", "created"),
-        [
-            (o.id, o.verb, o.tenant, o.subject, o.state, o.reason, o.created_at.isoformat(timespec="seconds"))
-            for o in operations
-        ],
+        [(o.id, o.verb, o.tenant, o.subject, o.state, o.reason, o.created_at) for o in operations],
     )
 
 

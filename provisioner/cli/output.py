@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -41,7 +42,7 @@ def print_json(data: object) -> None:
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Data for people: a coloured table on a terminal, aligned text in a pipe."""
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [[_cell(value) for value in row] for row in rows]
     if sys.stdout.isatty():
         _print_rich_table(columns, cells)
         return
@@ -87,8 +88,18 @@ def _aligned(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str
 
 
 def _as_table(items: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
-    columns = list(dict.fromkeys(name for item in items for name in item))
-    return columns, [["" if item.get(name) is None else str(item[name]) for name in columns] for item in items]
+    """A column per name that any item has a value for; the message, which may be long, stands last."""
+    names = dict.fromkeys(name for item in items for name, value in item.items() if value not in (None, ""))
+    columns = sorted(names, key=lambda name: name == "message")
+    return columns, [[_cell(item.get(name)) for name in columns] for item in items]
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return "" if value is None else str(value)
 
 
 def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

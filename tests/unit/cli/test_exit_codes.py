@@ -9,7 +9,7 @@ import pytest
 
 from provisioner.cli.main import exit_code, main
 from provisioner.cli.operation import operation_error, parse_duration
-from provisioner.cli.output import print_table
+from provisioner.cli.output import print_fields, print_table
 from provisioner.domain.errors import (
     ConflictError,
     InsufficientCapacityError,
@@ -112,6 +112,21 @@ def test_an_unknown_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixt
 def test_a_table_in_a_pipe_is_aligned_text(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("name", "state"), [("a-long-name", "Ready"), ("b", None)])
     assert capsys.readouterr().out == "NAME         STATE\na-long-name  Ready\nb\n"
+
+
+def test_the_items_of_a_thing_are_a_table_of_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    stages = [
+        {"name": "route", "message": "a long one", "state": "error", "reason": "", "elapsedSeconds": 13.56945},
+        {"name": "loading", "message": "", "state": "pending", "reason": "", "elapsedSeconds": None},
+    ]
+    print_fields({"id": "ep-a", "stages": stages})
+    assert capsys.readouterr().out.splitlines() == [
+        "id      ep-a",
+        "stages:",
+        "  NAME     STATE    ELAPSEDSECONDS  MESSAGE",
+        "  route    error    13.6            a long one",
+        "  loading  pending",
+    ]
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("2h", 7200)])
