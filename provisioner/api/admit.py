@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from provisioner.admission import admit_endpoint
+from provisioner.api.readable import readable
 from provisioner.api.services import Services
 from provisioner.catalog.fields import shown
 from provisioner.domain.endpoint import EndpointRequest
@@ -50,7 +51,7 @@ async def require_ready_tenant(name: str, services: Services) -> None:
 
 
 async def _unknown_tenant(name: str, services: Services) -> Finding:
-    known = [tenant.name for tenant in await services.store.tenants.list()]
+    known = [tenant.name for tenant in readable(await services.store.tenants.browse())]
     hint = f"{unknown_name_hint(name, known)}; make one with `tenantry tenant create`"
     message = f"reading tenant: unknown {shown(name)}"
     return Finding(reason="UnknownTenant", message=message, field="tenant", hint=hint)

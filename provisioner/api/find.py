@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from provisioner.api.readable import readable
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId
@@ -38,7 +39,7 @@ async def subject_of(operation: Operation, store: Store) -> Endpoint | None:
 async def ended_delete(reference: str, store: Store) -> Operation | None:
     """The delete by which the endpoint went, if it is among the newest operations: deleting again changes nothing."""
     tenant, slash, _ = reference.partition("/")
-    for operation in await store.operations.list(tenant=tenant if slash else None):
+    for operation in readable(await store.operations.browse(tenant=tenant if slash else None)):
         asked = operation.request
         names = (operation.subject, f"{asked.get('tenant')}/{asked.get('name')}")
         if (

@@ -1,30 +1,22 @@
-"""Hands the current route snapshot to gateways: encoded once per version, waited for by many.
+"""Hands the current route snapshot to gateways: read once per version, waited for by many.
 
-Any process may publish, so the store is asked; all waiting gateways share one question per interval.
+Any process may publish, so the store is asked for the version; all waiting gateways share one question per interval.
+The bytes pass through as the reconciler stored them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from pydantic import TypeAdapter
-
-from provisioner.domain.snapshot import Snapshot
-from provisioner.store.interface import SnapshotStore
+from provisioner.store.interface import EncodedSnapshot, SnapshotStore
 
 POLL_SECONDS = 0.25
 
-_ADAPTER = TypeAdapter(Snapshot)
 
-
-@dataclass(frozen=True, slots=True)
-class EncodedSnapshot:
-    """A snapshot as bytes, and its entity tag."""
-
-    etag: str
-    body: bytes
+def entity_tag(snapshot: EncodedSnapshot) -> str:
+    """The tag of a version, which names one content."""
+    return f'"{snapshot.version}"'
 
 
 class SnapshotFeed:
@@ -42,9 +34,10 @@ class SnapshotFeed:
         async with self._lock:
             now = asyncio.get_running_loop().time()
             if now - self._asked_at >= POLL_SECONDS:
-                snapshot = await self._store.current()
+                version = await self._store.version()
+                if self._newest is None or version != self._newest.version:
+                    self._newest = await self._store.encoded()
                 self._asked_at = now
-                self._newest = self._encode(snapshot) if snapshot else None
             return self._newest
 
     async def wait_for_other_than(self, etag: str | None, *, seconds: float) -> EncodedSnapshot | None:
@@ -53,13 +46,7 @@ class SnapshotFeed:
         deadline = loop.time() + seconds
         while True:
             newest = await self.newest()
-            is_news = newest is not None and newest.etag != etag
+            is_news = newest is not None and entity_tag(newest) != etag
             if is_news or loop.time() >= deadline or self._is_stopping():
                 return newest
             await asyncio.sleep(min(POLL_SECONDS, max(0.0, deadline - loop.time())))
-
-    def _encode(self, snapshot: Snapshot) -> EncodedSnapshot:
-        etag = f'"{snapshot.version}"'
-        if self._newest is not None and self._newest.etag == etag:
-            return self._newest
-        return EncodedSnapshot(etag=etag, body=_ADAPTER.dump_json(snapshot))

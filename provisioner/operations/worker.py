@@ -74,7 +74,7 @@ class Worker:
     async def _claim(self) -> Operation | None:
         try:
             return await self._store.claim(self._holder, self._clock.now(), verbs=tuple(self._verbs))
-        except RetryableError as error:
+        except (RetryableError, InvariantError) as error:  # the latter: an operation that this version cannot read
             logger.warning("nothing claimed: %s", error, extra={"action": "claim_missed"})
             return None
 

@@ -1,24 +1,29 @@
 """Observes and publishes: live replicas, endpoints and keys become one immutable, versioned snapshot, published whole.
 
-Two rhythms: replicas are observed every few seconds, rows are read twice a second, so that a key works or stops
-working within a second however slow a cluster is. It never changes the world; on any failure the last good snapshot
-stays. Runs beside the worker in `tenantry serve`; several may run, the store takes one version from one of them.
+Two rhythms: replicas are observed every few seconds, changes of rows are looked for twice a second, so that a key works
+or stops working within a second however slow a cluster is; a look that finds none costs three small queries. It never
+changes the world; on any failure the last good snapshot stays. Runs beside the worker in `tenantry serve`; several may
+run, the store takes one version from one of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import ConflictError, TenantryError
 from provisioner.domain.ids import EndpointId
+from provisioner.domain.key import ApiKey
 from provisioner.domain.route import derive_keys, derive_routes, derive_snapshot
 from provisioner.domain.snapshot import Backend, Snapshot
 from provisioner.platform.interface import Clusters
 from provisioner.reconciler.observe import observe_backends
+from provisioner.reconciler.remembered import Remembered
 from provisioner.store.interface import Store
 
 _log = logging.getLogger(__name__)
@@ -27,7 +32,21 @@ _OBSERVE_SECONDS = 1.0
 _PUBLISH_SECONDS = 0.5
 _LOOKS_PER_SECOND = 100
 """A look costs milliseconds: a large fleet is looked at less often, not at the cost of the API beside it."""
+_MISSED = {"action": "reconcile_missed"}
 _UNOBSERVED = {"action": "endpoint_unobserved"}
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """What the newest snapshot was compared with, and until when time alone changes nothing: a key expires then."""
+
+    inputs: tuple[object, ...]
+    until: datetime
+
+    def holds(self, inputs: tuple[object, ...], now: datetime) -> bool:
+        """Whether these inputs are the very same objects, and the moment has not come."""
+        return now < self.until and all(one is other for one, other in zip(self.inputs, inputs, strict=True))
 
 
 class Reconciler:
@@ -37,6 +56,11 @@ class Reconciler:
         self._clusters = clusters
         self._store = store
         self._clock = clock
+        self._endpoints = Remembered(store.endpoints)
+        self._keys = Remembered(store.keys)
+        self._snapshot: Snapshot | None = None
+        self._settled: _Settled | None = None
+        self._troubles: dict[str, str] = {}
         self._backends: dict[EndpointId, tuple[Backend, ...]] = {}
         self._unobserved: Mapping[EndpointId, str] = {}
         self._has_memory = False
@@ -55,7 +79,7 @@ class Reconciler:
     async def observe(self) -> None:
         """Look at every endpoint once; one that cannot be observed keeps its last backends."""
         await self._remember()
-        endpoints = await self._store.endpoints.list()
+        endpoints = await self._endpoints.rows()
         seen = await observe_backends(self._clusters, endpoints, clock=self._clock)
         self._tell(seen.unobserved)
         known = {endpoint.id for endpoint in endpoints}
@@ -69,31 +93,52 @@ class Reconciler:
         """Publish what rows and observations say; the current snapshot when they say nothing new. None when another
         process was quicker, which the next turn takes up."""
         await self._remember()
+        previous = await self._newest()
+        endpoints, keys, backends = await self._endpoints.rows(), await self._keys.rows(), self._backends
         now = self._clock.now()
-        previous = await self._store.snapshots.current()
-        routes = derive_routes(await self._store.endpoints.list(), self._backends)
-        keys = derive_keys(await self._store.keys.list(), now)
-        snapshot = derive_snapshot(previous, routes, keys, now)
-        if snapshot is previous:
+        if self._settled is not None and self._settled.holds((previous, endpoints, keys, backends), now):
             return previous
-        try:
-            await self._store.snapshots.publish(snapshot)
-        except ConflictError:
-            return None
+        snapshot = derive_snapshot(previous, derive_routes(endpoints, backends), derive_keys(keys, now), now)
+        if snapshot is not previous:
+            try:
+                await self._store.snapshots.publish(snapshot)
+            except ConflictError:
+                return None
+            self._snapshot = snapshot
+        self._settled = _Settled((snapshot, endpoints, keys, backends), _next_expiry(keys, now))
         return snapshot
+
+    async def _newest(self) -> Snapshot | None:
+        """The stored snapshot, decoded once per version."""
+        version = await self._store.snapshots.version()
+        if self._snapshot is None or self._snapshot.version != version:
+            self._snapshot = await self._store.snapshots.current()
+        return self._snapshot
 
     async def _observe_for_ever(self) -> None:
         while True:
-            await _attempt(self.observe)
+            await self._attempt("observing", self.observe)
             await asyncio.sleep(max(_OBSERVE_SECONDS, len(self._backends) / _LOOKS_PER_SECOND))
 
     async def _publish_for_ever(self) -> None:
         while True:
             self._news.clear()
-            await _attempt(self.publish)
+            await self._attempt("publishing", self.publish)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PUBLISH_SECONDS):
                     await self._news.wait()
+
+    async def _attempt(self, doing: str, turn: Callable[[], Awaitable[object]]) -> None:
+        """Do it once. What goes wrong is logged when it begins, and when it is over."""
+        try:
+            await turn()
+        except TenantryError as error:
+            if self._troubles.get(doing) != error.message:
+                _log.warning("%s failed, the last snapshot stays: %s", doing, error, extra=_MISSED)
+            self._troubles[doing] = error.message
+        else:
+            if self._troubles.pop(doing, None):
+                _log.info("%s again", doing, extra=_MISSED)
 
     def _tell(self, unobserved: Mapping[EndpointId, str]) -> None:
         """Log which endpoints went out of sight and which came back, each once."""
@@ -108,14 +153,11 @@ class Reconciler:
         """After a start, begin with the backends of the last snapshot instead of with none."""
         if self._has_memory:
             return
-        snapshot = await self._store.snapshots.current()
+        snapshot = await self._newest()
         for route in snapshot.routes if snapshot else ():
             self._backends.setdefault(EndpointId(route.endpoint), route.backends)
         self._has_memory = True
 
 
-async def _attempt(turn: Callable[[], Awaitable[object]]) -> None:
-    try:
-        await turn()
-    except TenantryError as error:
-        _log.warning("reconciling: %s", error, extra={"action": "reconcile_missed"})
+def _next_expiry(keys: Iterable[ApiKey], now: datetime) -> datetime:
+    return min((key.expires_at for key in keys if key.expires_at and key.is_usable(now)), default=_NEVER)

@@ -8,12 +8,13 @@ from sqlalchemy import delete, select, update
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Endpoint
-from provisioner.domain.errors import NotFoundError
+from provisioner.domain.errors import InvariantError, NotFoundError
 from provisioner.domain.ids import EndpointId, OperationId
 from provisioner.domain.lease import Fence
+from provisioner.store.changes import count_change, read_changes
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
-from provisioner.store.rows import endpoint_from
+from provisioner.store.rows import endpoint_from, value_or_error, values_only
 from provisioner.store.schema import ENDPOINTS
 
 
@@ -41,11 +42,21 @@ class SqlEndpoints:
 
     async def list(self, *, tenant: str | None = None) -> Sequence[Endpoint]:
         """See EndpointStore."""
+        return values_only(await self.browse(tenant=tenant))
+
+    async def browse(self, *, tenant: str | None = None) -> Sequence[Endpoint | InvariantError]:
+        """See EndpointStore."""
         listed = select(ENDPOINTS).order_by(ENDPOINTS.c.tenant, ENDPOINTS.c.name)
         if tenant is not None:
             listed = listed.where(ENDPOINTS.c.tenant == tenant)
         async with self._database.read() as connection:
-            return [endpoint_from(row) for row in await connection.execute(listed)]
+            rows = (await connection.execute(listed)).all()
+        return [value_or_error(endpoint_from, row) for row in rows]
+
+    async def changes(self) -> int:
+        """See EndpointStore."""
+        async with self._database.read() as connection:
+            return await read_changes(connection, ENDPOINTS)
 
     async def save(self, endpoint: Endpoint, *, operation: OperationId, fence: Fence) -> None:
         """See EndpointStore."""
@@ -63,12 +74,14 @@ class SqlEndpoints:
             statement = update(ENDPOINTS).where(ENDPOINTS.c.id == endpoint.id).values(observed)
             if (await connection.execute(statement)).rowcount == 0:
                 raise _unknown(endpoint.id)
+            await count_change(connection, ENDPOINTS)
 
     async def remove(self, endpoint: EndpointId, *, operation: OperationId, fence: Fence) -> None:
         """See EndpointStore."""
         async with self._database.write() as connection:
             await hold(connection, operation, fence, now=self._clock.now())
             await connection.execute(delete(ENDPOINTS).where(ENDPOINTS.c.id == endpoint))
+            await count_change(connection, ENDPOINTS)
 
 
 def _unknown(endpoint: EndpointId) -> NotFoundError:

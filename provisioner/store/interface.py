@@ -1,7 +1,8 @@
 """What the rest of the product needs of the database.
 
 Every method is one transaction. Writes of a worker carry the fence of its lease; a late one raises ConflictError with
-reason `FenceStale`. A database that cannot be reached raises RetryableError.
+reason `FenceStale`. A database that cannot be reached raises RetryableError, a row that this version cannot decode
+InvariantError with reason `RowUnreadable`; `list` raises it for all, `browse` has it in that row's place.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import datetime
 from typing import Protocol
 
 from provisioner.domain.endpoint import Endpoint
+from provisioner.domain.errors import InvariantError
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.key import ApiKey
 from provisioner.domain.lease import Fence
@@ -38,6 +40,14 @@ class Turn:
     reason: str = ""
     message: str = ""
     hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSnapshot:
+    """A snapshot as the JSON bytes that gateways read, not decoded."""
+
+    version: int
+    body: bytes
 
 
 class OperationStore(Protocol):
@@ -82,6 +92,10 @@ class OperationStore(Protocol):
         """The newest operations first."""
         ...
 
+    async def browse(self, *, tenant: str | None = None, limit: int = 100) -> Sequence[Operation | InvariantError]:
+        """The same, with an error in the place of a row that cannot be decoded."""
+        ...
+
 
 class EndpointStore(Protocol):
     """Rows of endpoints."""
@@ -96,6 +110,14 @@ class EndpointStore(Protocol):
 
     async def list(self, *, tenant: str | None = None) -> Sequence[Endpoint]:
         """All, by tenant and name."""
+        ...
+
+    async def browse(self, *, tenant: str | None = None) -> Sequence[Endpoint | InvariantError]:
+        """The same, with an error in the place of a row that cannot be decoded."""
+        ...
+
+    async def changes(self) -> int:
+        """A number that grows with every change of a row."""
         ...
 
     async def save(self, endpoint: Endpoint, *, operation: OperationId, fence: Fence) -> None:
@@ -119,6 +141,10 @@ class TenantStore(Protocol):
         """All, by name."""
         ...
 
+    async def browse(self) -> Sequence[Tenant | InvariantError]:
+        """The same, with an error in the place of a row that cannot be decoded."""
+        ...
+
     async def save(self, tenant: Tenant, *, operation: OperationId, fence: Fence) -> None:
         """Store `ready`, while the operation's lease has this fence."""
         ...
@@ -135,6 +161,14 @@ class KeyStore(Protocol):
         """All, newest first, revoked ones included."""
         ...
 
+    async def browse(self, *, tenant: str | None = None) -> Sequence[ApiKey | InvariantError]:
+        """The same, with an error in the place of a row that cannot be decoded."""
+        ...
+
+    async def changes(self) -> int:
+        """A number that grows with every change of a row."""
+        ...
+
     async def revoke(self, key: KeyId, now: datetime) -> ApiKey:
         """Mark it revoked; again is fine. NotFoundError."""
         ...
@@ -149,6 +183,14 @@ class SnapshotStore(Protocol):
 
     async def current(self) -> Snapshot | None:
         """The newest published snapshot."""
+        ...
+
+    async def version(self) -> int | None:
+        """Its version alone."""
+        ...
+
+    async def encoded(self) -> EncodedSnapshot | None:
+        """It as it is stored, for whoever passes it on."""
         ...
 
     async def publish(self, snapshot: Snapshot) -> None:

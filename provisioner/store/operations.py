@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Endpoint
-from provisioner.domain.errors import ConflictError, NotFoundError
+from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import LEASE_SECONDS, Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
@@ -28,7 +28,7 @@ from provisioner.store.audit import record_audit
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
 from provisioner.store.interface import Submitted, Turn
-from provisioner.store.rows import columns_of, operation_from
+from provisioner.store.rows import columns_of, operation_from, value_or_error, values_only
 from provisioner.store.schema import FENCES, IS_OPEN, OPERATIONS, STEPS
 from provisioner.store.submit import explain, find_known, insert_operation
 
@@ -83,7 +83,9 @@ class SqlOperations:
             }
             claimed = update(OPERATIONS).where(OPERATIONS.c.id == operation).values(lease).returning(OPERATIONS)
             rows = (await connection.execute(claimed)).all()
-            return (await _with_steps(connection, rows))[0]
+            steps = await _steps_of(connection, rows)
+        # After the commit: what cannot be decoded has its turn too, and the next claim takes another operation.
+        return values_only(_joined(rows, steps))[0]
 
     async def renew(self, operation: OperationId, fence: Fence, now: datetime) -> None:
         """See OperationStore."""
@@ -124,15 +126,22 @@ class SqlOperations:
             rows = (await connection.execute(select(OPERATIONS).where(OPERATIONS.c.id == operation))).all()
             if not rows:
                 raise NotFoundError(f"finding the operation: there is none with the id: {operation}")
-            return (await _with_steps(connection, rows))[0]
+            steps = await _steps_of(connection, rows)
+        return values_only(_joined(rows, steps))[0]
 
     async def list(self, *, tenant: str | None = None, limit: int = 100) -> Sequence[Operation]:
+        """See OperationStore."""
+        return values_only(await self.browse(tenant=tenant, limit=limit))
+
+    async def browse(self, *, tenant: str | None = None, limit: int = 100) -> Sequence[Operation | InvariantError]:
         """See OperationStore."""
         newest = select(OPERATIONS).order_by(OPERATIONS.c.created_at.desc(), OPERATIONS.c.id.desc()).limit(limit)
         if tenant is not None:
             newest = newest.where(OPERATIONS.c.tenant == tenant)
         async with self._database.read() as connection:
-            return await _with_steps(connection, (await connection.execute(newest)).all())
+            rows = (await connection.execute(newest)).all()
+            steps = await _steps_of(connection, rows)
+        return _joined(rows, steps)
 
 
 async def _next_fence(connection: AsyncConnection) -> Fence:
@@ -141,9 +150,11 @@ async def _next_fence(connection: AsyncConnection) -> Fence:
     return Fence(fence)
 
 
-async def _with_steps(connection: AsyncConnection, rows: Sequence[Row[Any]]) -> list[Operation]:
+async def _steps_of(connection: AsyncConnection, rows: Sequence[Row[Any]]) -> Sequence[Row[Any]]:
     wanted = STEPS.c.operation.in_([row.id for row in rows])
-    statement = select(STEPS).where(wanted).order_by(STEPS.c.operation, STEPS.c.position)
-    steps = (await connection.execute(statement)).all()
+    return (await connection.execute(select(STEPS).where(wanted).order_by(STEPS.c.operation, STEPS.c.position))).all()
+
+
+def _joined(rows: Sequence[Row[Any]], steps: Sequence[Row[Any]]) -> list[Operation | InvariantError]:
     by_operation = {id_: list(group) for id_, group in groupby(steps, key=lambda step: step.operation)}
-    return [operation_from(row, by_operation.get(row.id, [])) for row in rows]
+    return [value_or_error(operation_from, row, by_operation.get(row.id, [])) for row in rows]

@@ -1,21 +1,26 @@
 """Rows and domain values: one constructor per type, and the columns of a value.
 
-The column types of `schema` have turned text into domain values already; this only puts them together. Pure.
+The column types of `schema` have turned text into domain values already; this only puts them together. A row of which
+one could not be decoded (another version wrote it, or a hand) is an InvariantError that names the row. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Row
 
 from provisioner.domain.endpoint import Endpoint
+from provisioner.domain.errors import InvariantError
 from provisioner.domain.key import ApiKey
 from provisioner.domain.lease import Lease
 from provisioner.domain.operation import Operation, StepRecord
 from provisioner.domain.tenant import Tenant
+from provisioner.store.schema import Unreadable
+
+ValueT = TypeVar("ValueT")
 
 
 def columns_of(value: Any, *without: str) -> dict[str, Any]:
@@ -30,7 +35,7 @@ def operation_columns(operation: Operation) -> dict[str, Any]:
 
 def operation_from(row: Row[Any], steps: Sequence[Row[Any]]) -> Operation:
     """An operation from its row and the rows of its steps, in order."""
-    values = row._asdict()
+    values = _decoded(row, "operation `{id}`")
     holder, fence, renewed_at = (values.pop(f"lease_{name}") for name in ("holder", "fence", "renewed_at"))
     lease = None if fence is None else Lease(holder=holder, fence=fence, renewed_at=renewed_at)
     return Operation(**values, lease=lease, steps=tuple(step_from(step) for step in steps))
@@ -38,21 +43,60 @@ def operation_from(row: Row[Any], steps: Sequence[Row[Any]]) -> Operation:
 
 def step_from(row: Row[Any]) -> StepRecord:
     """A step's record."""
-    values = row._asdict()
+    values = _decoded(row, "step `{name}` of operation `{operation}`")
     del values["operation"], values["position"]
     return StepRecord(**values)
 
 
 def endpoint_from(row: Row[Any]) -> Endpoint:
     """An endpoint."""
-    return Endpoint(**row._asdict())
+    return Endpoint(**_decoded(row, "endpoint `{id}`"))
 
 
 def tenant_from(row: Row[Any]) -> Tenant:
     """A tenant."""
-    return Tenant(**row._asdict())
+    return Tenant(**_decoded(row, "tenant `{name}`"))
 
 
 def key_from(row: Row[Any]) -> ApiKey:
     """A key."""
-    return ApiKey(**row._asdict())
+    return ApiKey(**_decoded(row, "key `{id}`"))
+
+
+def decoded(value: Any, *, column: str, of: str) -> Any:
+    """The value. InvariantError (`RowUnreadable`) when it could not be decoded; `of` names its row."""
+    if isinstance(value, Unreadable):
+        raise InvariantError(
+            f"reading the row of {of}: column `{column}` cannot be decoded: {value.why}",
+            reason="RowUnreadable",
+            hint="another version wrote it, or a hand: run the version that wrote it, or mend the row",
+        )
+    return value
+
+
+def value_or_error(make: Callable[..., ValueT], *rows: Any) -> ValueT | InvariantError:
+    """What `make` makes of the rows, or the error that names the one that cannot be decoded."""
+    try:
+        return make(*rows)
+    except InvariantError as error:
+        return error
+
+
+def values_only(found: Sequence[ValueT | InvariantError]) -> list[ValueT]:
+    """The values. Raises the first error among them."""
+    return [_value(one) for one in found]
+
+
+def _value(one: ValueT | InvariantError) -> ValueT:
+    if isinstance(one, InvariantError):
+        raise one
+    return one
+
+
+def _decoded(row: Row[Any], of: str) -> dict[str, Any]:
+    """The columns of a row; `of` names it, with its own columns in braces."""
+    values = row._asdict()
+    if Unreadable in map(type, row):
+        for column, value in values.items():
+            decoded(value, column=column, of=of.format_map(values))
+    return values

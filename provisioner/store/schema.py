@@ -6,11 +6,13 @@ it with these tables. Only the modules of `store` import this one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -39,7 +41,40 @@ ValueT = TypeVar("ValueT")
 WordT = TypeVar("WordT", bound=StrEnum)
 
 
-class Moment(TypeDecorator[datetime]):
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for a value that this version cannot decode, so that one row does not take the others with it.
+
+    `why` never repeats the value. `rows` turns it into an error that names the row.
+    """
+
+    why: str
+
+
+class _Decoded(TypeDecorator[ValueT]):
+    """A column type whose stored value may be one that this version does not know."""
+
+    __abstract__ = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        """Decodes a value, or says why it cannot be."""
+        decode = super().result_processor(dialect, coltype)
+        if decode is None:
+            return None
+
+        def decode_or_say_why(stored: Any) -> Any:
+            try:
+                return decode(stored)
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+                return Unreadable(f"{'.'.join(map(str, first['loc'])) or 'value'}: {first['type']}"[:200])
+            except (ValueError, TypeError):
+                return Unreadable("unknown value")
+
+        return decode_or_say_why
+
+
+class Moment(_Decoded[datetime]):
     """An aware moment in UTC; SQLite keeps it as text that sorts by time."""
 
     impl = DateTime(timezone=True)
@@ -60,7 +95,7 @@ class Moment(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-class Word(TypeDecorator[WordT], Generic[WordT]):
+class Word(_Decoded[WordT], Generic[WordT]):
     """A member of an enumeration, stored as its value."""
 
     impl = Text
@@ -79,7 +114,7 @@ class Word(TypeDecorator[WordT], Generic[WordT]):
         return None if value is None else self.words(value)
 
 
-class Document(TypeDecorator[ValueT], Generic[ValueT]):
+class Document(_Decoded[ValueT], Generic[ValueT]):
     """A value of a domain type, stored as JSON text: the same bytes for the same value, order of keys kept."""
 
     impl = Text
@@ -210,6 +245,14 @@ SNAPSHOTS = Table(
     Column("version", Integer, nullable=False),
     Column("body", Document[Snapshot](Snapshot), nullable=False),
 )
+
+CHANGES = Table(
+    "changes",
+    METADATA,
+    Column("subject", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+)
+"""One row per table whose changes are counted."""
 
 AUDIT_EVENTS = Table(
     "audit_events",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Text, insert, select, type_coerce, update
 from sqlalchemy.exc import IntegrityError
 
 from provisioner.domain.errors import ConflictError
 from provisioner.domain.snapshot import Snapshot
 from provisioner.store.database import Database
+from provisioner.store.interface import EncodedSnapshot
+from provisioner.store.rows import decoded
 from provisioner.store.schema import SNAPSHOTS
 
 _SLOT = 1
@@ -22,8 +24,22 @@ class SqlSnapshots:
     async def current(self) -> Snapshot | None:
         """See SnapshotStore."""
         async with self._database.read() as connection:
-            body: Snapshot | None = await connection.scalar(select(SNAPSHOTS.c.body))
-        return body
+            body = await connection.scalar(select(SNAPSHOTS.c.body))
+        snapshot: Snapshot | None = decoded(body, column="body", of="the snapshot")
+        return snapshot
+
+    async def version(self) -> int | None:
+        """See SnapshotStore."""
+        async with self._database.read() as connection:
+            version: int | None = await connection.scalar(select(SNAPSHOTS.c.version))
+        return version
+
+    async def encoded(self) -> EncodedSnapshot | None:
+        """See SnapshotStore."""
+        stored = select(SNAPSHOTS.c.version, type_coerce(SNAPSHOTS.c.body, Text).label("body"))
+        async with self._database.read() as connection:
+            row = (await connection.execute(stored)).one_or_none()
+        return None if row is None else EncodedSnapshot(row.version, row.body.encode())
 
     async def publish(self, snapshot: Snapshot) -> None:
         """See SnapshotStore."""

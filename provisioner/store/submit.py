@@ -15,6 +15,7 @@ from provisioner.domain.errors import ConflictError, InvariantError, NotFoundErr
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import record_audit
+from provisioner.store.changes import count_change
 from provisioner.store.rows import columns_of, operation_columns
 from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
 
@@ -33,6 +34,8 @@ async def insert_operation(
         await connection.execute(insert(ENDPOINTS).values(columns_of(endpoint)))
     elif endpoint is not None:
         await _change_endpoint(connection, endpoint)
+    if endpoint is not None:
+        await count_change(connection, ENDPOINTS)
 
 
 async def find_known(connection: AsyncConnection, operation: Operation) -> str | None:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from sqlalchemy import select, update
 
 from provisioner.domain.clock import Clock
+from provisioner.domain.errors import InvariantError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import Fence
 from provisioner.domain.tenant import Tenant
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
-from provisioner.store.rows import tenant_from
+from provisioner.store.rows import tenant_from, value_or_error, values_only
 from provisioner.store.schema import TENANTS
 from provisioner.store.submit import unknown_tenant
 
@@ -32,8 +33,13 @@ class SqlTenants:
 
     async def list(self) -> Sequence[Tenant]:
         """See TenantStore."""
+        return values_only(await self.browse())
+
+    async def browse(self) -> Sequence[Tenant | InvariantError]:
+        """See TenantStore."""
         async with self._database.read() as connection:
-            return [tenant_from(row) for row in await connection.execute(select(TENANTS).order_by(TENANTS.c.name))]
+            rows = (await connection.execute(select(TENANTS).order_by(TENANTS.c.name))).all()
+        return [value_or_error(tenant_from, row) for row in rows]
 
     async def save(self, tenant: Tenant, *, operation: OperationId, fence: Fence) -> None:
         """See TenantStore."""

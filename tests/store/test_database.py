@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from provisioner.domain.errors import InvariantError, RejectedError, RetryableError
 from provisioner.domain.ids import OperationId
@@ -22,15 +22,9 @@ from provisioner.store.database import open_database
 from provisioner.store.schema import METADATA
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import EVERY_VERB, SteppedClock, operation
+from tests.store.statements import run_statement
 
 ON_POSTGRESQL = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-
-
-async def run(url: str, statement: str) -> None:
-    database = open_database(url)
-    async with database.write() as connection:
-        await connection.execute(text(statement))
-    await database.close()
 
 
 @pytest.mark.usefixtures("store")
@@ -55,17 +49,17 @@ async def test_of_processes_that_start_together_one_migrates_and_all_serve(url: 
 
 @pytest.mark.usefixtures("store")
 async def test_database_that_is_ahead_of_this_version_is_served_as_it_is(url: str, clock: SteppedClock) -> None:
-    await run(url, "UPDATE alembic_version SET version_num = '9999'")
+    await run_statement(url, "UPDATE alembic_version SET version_num = '9999'")
     again = await open_store(url, clock=clock)
     assert (await again.operations.submit(operation())).is_new
     await again.close()
 
 
 async def test_failing_migration_leaves_nothing_of_itself(url: str, clock: SteppedClock) -> None:
-    await run(url, "CREATE TABLE steps (in_the_way INTEGER)")
+    await run_statement(url, "CREATE TABLE steps (in_the_way INTEGER)")
     with pytest.raises(InvariantError, match="steps"):
         await open_store(url, clock=clock)
-    await run(url, "DROP TABLE steps")
+    await run_statement(url, "DROP TABLE steps")
     store = await open_store(url, clock=clock)
     assert await store.operations.list() == []
     await store.close()

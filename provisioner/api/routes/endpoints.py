@@ -11,6 +11,7 @@ from provisioner.api.admit import admit_request, require_ready_tenant
 from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency
 from provisioner.api.find import ended_delete, find_endpoint, subject_of
+from provisioner.api.readable import readable
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
@@ -57,7 +58,7 @@ async def create_endpoint(
 async def list_endpoints(services: ServicesDependency, tenant: TenantQuery = None) -> list[EndpointView]:
     """Every endpoint, by tenant and name."""
     now = services.clock.now()
-    return [endpoint_view(endpoint, now) for endpoint in await services.store.endpoints.list(tenant=tenant)]
+    return [endpoint_view(endpoint, now) for endpoint in readable(await services.store.endpoints.browse(tenant=tenant))]
 
 
 @router.get("/endpoints/{reference:path}")

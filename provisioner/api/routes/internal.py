@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from provisioner.api.credentials import ServicesDependency, require_gateway
-from provisioner.api.snapshots import SnapshotFeed
+from provisioner.api.snapshots import SnapshotFeed, entity_tag
 from provisioner.domain.errors import RetryableError
 
 router = APIRouter(include_in_schema=False)
@@ -26,8 +26,8 @@ async def get_snapshot(
     newest = await feed.wait_for_other_than(if_none_match, seconds=wait)
     if newest is None:
         raise RetryableError("reading the snapshot: none was published yet", reason="NoSnapshot")
-    headers = {"ETag": newest.etag, "Cache-Control": "no-store"}
-    if newest.etag == if_none_match:
+    headers = {"ETag": entity_tag(newest), "Cache-Control": "no-store"}
+    if entity_tag(newest) == if_none_match:
         return Response(status_code=304, headers=headers)
     return Response(newest.body, media_type="application/json", headers=headers)
 
@@ -41,5 +41,5 @@ async def healthz() -> dict[str, str]:
 @router.get("/readyz")
 async def readyz(services: ServicesDependency) -> dict[str, str]:
     """The database answers."""
-    await services.store.snapshots.current()
+    await services.store.snapshots.version()
     return {"status": "ok"}

@@ -10,6 +10,7 @@ from pydantic import AwareDatetime
 
 from provisioner.api.credentials import ServicesDependency
 from provisioner.api.find import subject_of
+from provisioner.api.readable import readable
 from provisioner.api.services import Services
 from provisioner.api.views import operation_view
 from provisioner.domain.ids import OperationId
@@ -28,7 +29,8 @@ async def list_operations(
 ) -> list[OperationView]:
     """The newest hundred, without the stages of their endpoints."""
     now = services.clock.now()
-    return [operation_view(operation, None, now) for operation in await services.store.operations.list(tenant=tenant)]
+    found = readable(await services.store.operations.browse(tenant=tenant))
+    return [operation_view(operation, None, now) for operation in found]
 
 
 @router.get("/operations/{operation}")

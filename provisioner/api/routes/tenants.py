@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request, Response
 from provisioner.admission.tenant import TenantForm, admit_tenant
 from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency
+from provisioner.api.readable import readable
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.views import operation_view
@@ -20,7 +21,7 @@ router = APIRouter(tags=["tenants"])
 @router.get("/tenants")
 async def list_tenants(services: ServicesDependency) -> list[TenantView]:
     """Every tenant, by name."""
-    return [TenantView.model_validate(tenant) for tenant in await services.store.tenants.list()]
+    return [TenantView.model_validate(tenant) for tenant in readable(await services.store.tenants.browse())]
 
 
 @router.post("/tenants", status_code=202, openapi_extra=body_of(TenantForm))

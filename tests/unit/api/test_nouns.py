@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -16,6 +17,7 @@ from provisioner.domain.errors import InsufficientCapacityError
 from provisioner.domain.key import key_digest
 from provisioner.domain.snapshot import Snapshot
 from tests.store.examples import NOON, SteppedClock
+from tests.store.statements import run_statement
 from tests.unit.api.conftest import GATEWAY_KEY, REQUEST, Wakes, claim, end, idempotent
 
 
@@ -173,6 +175,27 @@ async def test_a_gateway_waits_for_the_next_snapshot(stranger: httpx2.AsyncClien
     assert (await waiting).json()["version"] == 2
 
 
+async def test_a_row_of_another_version_is_answered_with_500_and_hides_no_other(
+    operator: httpx2.AsyncClient, acme: str, tmp_path: Path
+) -> None:
+    made = []
+    for name in ("one", "two"):
+        answer = await operator.post("/api/v1/endpoints", json=REQUEST | {"name": name}, headers=idempotent(name))
+        made.append(answer.json()["endpoint"]["id"])
+        await operator.post("/api/v1/keys", json={"tenant": acme, "name": name})
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    await run_statement(url, f"UPDATE endpoints SET phase = 'Hibernating' WHERE id = '{made[0]}'")
+    await run_statement(url, "UPDATE api_keys SET endpoints = '7' WHERE name = 'one'")
+    listed = await operator.get("/api/v1/endpoints")
+    assert [endpoint["name"] for endpoint in listed.json()] == ["two"]
+    assert [key["name"] for key in (await operator.get("/api/v1/keys")).json()] == ["two"]
+    bad = await operator.get(f"/api/v1/endpoints/{made[0]}")
+    assert (bad.status_code, bad.json()["reason"]) == (500, "RowUnreadable")
+    assert made[0] in bad.json()["detail"]
+    assert "Hibernating" not in bad.text
+    assert (await operator.get(f"/api/v1/endpoints/{made[1]}")).status_code == 200
+
+
 async def test_what_is_wrong_on_our_side_is_a_problem_without_details(
     operator: httpx2.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,10 +205,10 @@ async def test_what_is_wrong_on_our_side_is_a_problem_without_details(
     async def broken() -> None:
         raise KeyError("secret-detail")
 
-    monkeypatch.setattr(services.store.tenants, "list", full)
+    monkeypatch.setattr(services.store.tenants, "browse", full)
     answer = await operator.get("/api/v1/tenants")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "3")
-    monkeypatch.setattr(services.store.tenants, "list", broken)
+    monkeypatch.setattr(services.store.tenants, "browse", broken)
     answer = await operator.get("/api/v1/tenants")
     assert (answer.status_code, answer.json()["reason"]) == (500, "Invariant")
     assert "secret-detail" not in answer.text

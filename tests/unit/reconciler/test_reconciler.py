@@ -18,6 +18,7 @@ from provisioner.platform.kinds import LEASE
 from provisioner.reconciler.loop import Reconciler
 from provisioner.reconciler.observe import live_ordinals
 from tests.store.examples import NOON, api_key, plan
+from tests.store.statements import run_statement
 from tests.unit.endpoints.installation import ENDPOINT, Installation, installation
 
 
@@ -99,12 +100,12 @@ async def test_lost_database_leaves_the_last_snapshot_and_the_loop_alive(
     before = await laptop.store.snapshots.current()
     calls = 0
 
-    async def lost(**_: object) -> list[Any]:
+    async def lost() -> int:
         nonlocal calls
         calls += 1
         raise RetryableError("database is away")
 
-    monkeypatch.setattr(laptop.store.endpoints, "list", lost)
+    monkeypatch.setattr(laptop.store.endpoints, "changes", lost)
     running = asyncio.create_task(laptop.reconciler.run())
     await until(lambda: asyncio.sleep(0, calls >= 3))
     monkeypatch.undo()
@@ -195,6 +196,81 @@ def test_odd_lease_never_breaks_the_pass(value: Any, field: str) -> None:
     spec = {"holderIdentity": "a", "renewTime": NOON.isoformat(), "leaseDurationSeconds": 15, field: value}
     found = live_ordinals([{"metadata": {"name": "ep-a-abc123-0"}, "spec": spec}], plan(), now=NOON)
     assert found in ((), (0,))
+
+
+async def test_nothing_is_read_again_while_nothing_changed(
+    laptop: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled = await look(laptop)
+    reads = 0
+
+    async def counted(**_: object) -> Any:
+        nonlocal reads
+        reads += 1
+        raise RetryableError("not wanted")
+
+    for rows in (laptop.store.endpoints, laptop.store.keys):
+        monkeypatch.setattr(rows, "list", counted)
+    monkeypatch.setattr(laptop.store.snapshots, "current", counted)
+    assert await look(laptop) is settled
+    assert reads == 0
+    monkeypatch.undo()
+    await laptop.store.keys.add(api_key())
+    snapshot = await look(laptop)
+    assert snapshot and [key.digest for key in snapshot.keys] == [api_key().digest]
+
+
+async def test_key_stops_at_its_moment_though_no_row_changes(laptop: Installation) -> None:
+    await laptop.store.keys.add(api_key(expires_at=laptop.clock.now() + timedelta(minutes=5)))
+    await look(laptop)
+    assert await has_key(laptop)
+    laptop.clock.advance(299)
+    await laptop.reconciler.publish()
+    assert await has_key(laptop)
+    laptop.clock.advance(1)
+    await laptop.reconciler.publish()
+    assert not await has_key(laptop)
+
+
+@pytest.mark.parametrize(
+    ("statement", "row"),
+    [
+        ("UPDATE endpoints SET phase = 'Hibernating'", "endpoint `ep-a`"),
+        ("UPDATE api_keys SET endpoints = '{\"tnt-secret\": 1}' WHERE id = 'key-a'", "key `key-a`"),
+    ],
+)
+async def test_unreadable_row_leaves_the_last_snapshot_and_is_told_once(
+    laptop: Installation, tmp_path: Path, caplog: pytest.LogCaptureFixture, statement: str, row: str
+) -> None:
+    """Ledger: ROU-07. Another version may have written it; the loop lives and goes on once the row can be read."""
+    await laptop.store.keys.add(api_key())
+    before = await look(laptop)
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    for change in (statement, "UPDATE changes SET number = number + 1"):
+        await run_statement(url, change)
+    running = asyncio.create_task(laptop.reconciler.run())
+    await until(lambda: asyncio.sleep(0, row in caplog.text))
+    for _ in range(3):
+        laptop.reconciler.wake()
+        await asyncio.sleep(0.05)
+    assert await laptop.store.snapshots.current() == before
+    told = [record.getMessage() for record in caplog.records if row in record.getMessage()]
+    assert len(told) == len({message.partition(" ")[0] for message in told})  # once by each of the two loops at most
+    assert "tnt-secret" not in caplog.text
+    assert "Hibernating" not in caplog.text
+    for change in (
+        "UPDATE endpoints SET phase = 'Ready'",
+        "UPDATE api_keys SET endpoints = NULL, revoked_at = '2026-03-01 12:00:00'",
+        "UPDATE changes SET number = number + 1",
+    ):
+        await run_statement(url, change)
+    await until(lambda: _has_no_key(laptop))
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def _has_no_key(laptop: Installation) -> bool:
+    return not await has_key(laptop)
 
 
 async def has_key(laptop: Installation) -> bool:

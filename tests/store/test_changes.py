@@ -1,0 +1,80 @@
+"""What is kept in memory is asked for cheaply: changes are counted, the snapshot is passed on as it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from pydantic import TypeAdapter
+
+from provisioner.domain.ids import EndpointId, KeyId
+from provisioner.domain.snapshot import KeyDigest, Snapshot
+from provisioner.store.sql import SqlStore
+from tests.store.examples import (
+    NOON,
+    SteppedClock,
+    api_key,
+    claim,
+    delete_operation,
+    endpoint,
+    operation,
+    tenant,
+    tenant_operation,
+)
+
+
+@pytest.fixture
+async def made(store: SqlStore) -> None:
+    """A tenant whose operation has ended, so that only its endpoint is due."""
+    await store.operations.submit(tenant_operation(next_attempt_at=NOON.replace(year=2030)), tenant=tenant())
+
+
+async def counts(store: SqlStore) -> tuple[int, int]:
+    """Changes of endpoints and of keys."""
+    return await store.endpoints.changes(), await store.keys.changes()
+
+
+@pytest.mark.usefixtures("made")
+async def test_every_change_of_an_endpoint_is_counted_and_reading_is_not(store: SqlStore, clock: SteppedClock) -> None:
+    seen = [await counts(store)]
+    await store.operations.submit(operation(), endpoint=endpoint())
+    seen.append(await counts(store))
+    id_, fence = await claim(store, clock)
+    await store.endpoints.list()
+    assert await counts(store) == seen[-1]
+    await store.endpoints.save(endpoint(message="waiting"), operation=id_, fence=fence)
+    seen.append(await counts(store))
+    await store.operations.submit(delete_operation(), endpoint=replace(endpoint(), generation=2))
+    seen.append(await counts(store))
+    id_, fence = await claim(store, clock)
+    await store.endpoints.remove(EndpointId("ep-a"), operation=id_, fence=fence)
+    seen.append(await counts(store))
+    endpoints, keys = zip(*seen, strict=True)
+    assert list(endpoints) == sorted(set(endpoints))
+    assert len(set(keys)) == 1
+
+
+@pytest.mark.usefixtures("made")
+async def test_every_change_of_a_key_is_counted(store: SqlStore) -> None:
+    seen = [await counts(store)]
+    await store.keys.add(api_key())
+    seen.append(await counts(store))
+    await store.keys.add(api_key("tnt-other", id=KeyId("key-b"), endpoints=("ep-a",)))
+    seen.append(await counts(store))
+    await store.keys.revoke(KeyId("key-a"), NOON)
+    seen.append(await counts(store))
+    await store.keys.revoke_endpoint(EndpointId("ep-a"), NOON)
+    seen.append(await counts(store))
+    endpoints, keys = zip(*seen, strict=True)
+    assert list(keys) == sorted(set(keys))
+    assert len(set(endpoints)) == 1
+
+
+async def test_snapshot_is_passed_on_as_it_was_stored(store: SqlStore) -> None:
+    assert (await store.snapshots.version(), await store.snapshots.encoded()) == (None, None)
+    snapshot = Snapshot(version=1, created_at=NOON, routes=(), keys=(KeyDigest(digest="ab", tenant="acme"),))
+    await store.snapshots.publish(snapshot)
+    encoded = await store.snapshots.encoded()
+    assert encoded is not None
+    assert (await store.snapshots.version(), encoded.version) == (1, 1)
+    assert TypeAdapter(Snapshot).validate_json(encoded.body) == snapshot
