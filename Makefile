@@ -2,9 +2,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+ROUNDS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check golden bench clean
+.PHONY: help demo test soak check golden bench clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +26,9 @@ demo: $(VENV)/.demo ## from a clone to a live endpoint (ARGS=--once ends and cle
 
 test: $(VENV)/.dev ## the whole test suite (ARGS go to pytest)
 	$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
+
+soak: $(VENV)/.dev ## kill the processes at every boundary and in ROUNDS (10) random rounds, with leases as they are
+	TENANTRY_SOAK=$(ROUNDS) QUICK_LEASE=30 $(BIN)/python -m pytest tests/crash/test_processes.py $(ARGS)
 
 check: $(VENV)/.dev ## lint, types, floors, budgets, generated files
 	$(BIN)/ruff check .

@@ -10,10 +10,13 @@ import asyncio
 import os
 import random
 from collections.abc import Collection, Iterator
+from contextlib import suppress
+from itertools import count
 
 import pytest
 
 from provisioner.domain.conditions import StageName
+from provisioner.domain.errors import RetryableError
 from provisioner.wire.operation import OperationView
 from tests.crash.installation import ENGINE, VICTIMS, Installation, Seen, running
 
@@ -24,6 +27,7 @@ ROUNDS = range(SOAK or 1)
 STAGES = [stage.value for stage in StageName]
 WITH_ENGINE = {"argo_sync", "route", "loading"}
 DELETION = ("withdraw", "release", "clean")
+TENANT = ("ensure_projects", "confirm")
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +85,7 @@ async def test_create_ends_well_when_a_process_is_killed_at_stage_boundaries(
     await installation.require_one_of_each([endpoint])
     await installation.require_serving(endpoint, secret)
 
-    gone = await installation.delete(endpoint, killing_at(installation, victim, DELETION if SOAK else DELETION[:2]))
+    gone = await installation.delete(endpoint, killing_at(installation, victim, DELETION if SOAK else DELETION[:1]))
     assert gone.state == "succeeded", gone
     await installation.require_nothing()
 
@@ -91,7 +95,7 @@ async def test_several_endpoints_come_and_go_while_processes_are_killed_at_rando
     installation: Installation, secret: str, seed: int
 ) -> None:
     """Ledger: OPS-07, LIF-12"""
-    dice, names, kills = random.Random(seed), ("one", "two", "three"), 12 if SOAK else 6
+    dice, names, kills = random.Random(seed), ("one", "two", "three"), 12 if SOAK else 4
     made = asyncio.gather(*(installation.create(name) for name in names))
     await killing_at_random(installation, dice, kills=kills)
     endpoints = []
@@ -106,3 +110,37 @@ async def test_several_endpoints_come_and_go_while_processes_are_killed_at_rando
     await killing_at_random(installation, dice, kills=kills // 2)
     assert {operation.state for operation in await gone} == {"succeeded"}
     await installation.require_nothing()
+
+
+@pytest.mark.parametrize("victim", ["embedded", "serve"])
+async def test_tenant_is_made_when_a_process_is_killed_meanwhile(installation: Installation, victim: str) -> None:
+    moments = killing_at(installation, victim, TENANT if SOAK else TENANT[:1])
+    operation = await installation.create_tenant(f"killed-{victim}", moments)
+    assert operation.state == "succeeded", operation
+    async with installation.client() as client:
+        assert [tenant.ready for tenant in await client.list_tenants() if tenant.name == f"killed-{victim}"] == [True]
+
+
+async def test_every_key_that_was_handed_out_is_known_after_a_kill(installation: Installation) -> None:
+    """A caller who got no answer has no secret; whatever was made for it can be listed and revoked."""
+    handed_out: list[str] = []
+
+    async def ask() -> None:
+        async with installation.client() as client:
+            with suppress(RetryableError):
+                for number in count():
+                    key = await client.create_key(tenant="acme", name=f"many-{number}")
+                    handed_out.append(key.key.id)
+
+    asking = asyncio.create_task(ask())
+    async with asyncio.timeout(30):
+        while len(handed_out) < 10:
+            await asyncio.sleep(0.01)
+    await installation.kill("serve")
+    await asking
+    async with installation.client() as client:
+        found = {key.id for key in await client.list_keys("acme") if key.name.startswith("many-")}
+        assert set(handed_out) <= found
+        assert len(found) <= len(handed_out) + 1
+        for key in found:
+            await client.revoke_key(key)
