@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from provisioner.domain.errors import RejectedError
 
@@ -79,7 +80,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read `environ`. Raises RejectedError that names the variable."""
     state = Path(environ.get("TENANTRY_STATE") or _default_state(environ)).expanduser()
     serve = parse_listen("TENANTRY_SERVE_ADDR", environ.get("TENANTRY_SERVE_ADDR") or "127.0.0.1:8400")
-    url = (environ.get("TENANTRY_URL") or f"http://{serve}").rstrip("/")
+    url = _url(environ, "TENANTRY_URL", f"http://{serve}").rstrip("/")
     kubeconfig = _path(environ, "TENANTRY_KUBECONFIG", state / "kubeconfig")
     admin = environ.get("ADMIN_ADDR")
     return Settings(
@@ -95,7 +96,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         client_cert=_path(environ, "TENANTRY_CLIENT_CERT", state / "pki" / "client.crt"),
         client_key=_path(environ, "TENANTRY_CLIENT_KEY", state / "pki" / "client.key"),
         server_ca=_path(environ, "TENANTRY_SERVER_CA", state / "pki" / "server-ca.crt"),
-        snapshot_url=environ.get("TENANTRY_SNAPSHOT_URL") or f"{url}/internal/v1/snapshot",
+        snapshot_url=_url(environ, "TENANTRY_SNAPSHOT_URL", f"{url}/internal/v1/snapshot"),
         snapshot_file=_path(environ, "TENANTRY_SNAPSHOT_FILE", state / "snapshot.json"),
         git={name: environ[name] for name in ("GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_AUTH_SOCK") if name in environ},
         listen=parse_listen("LISTEN_ADDR", environ.get("LISTEN_ADDR") or ":8080"),
@@ -143,6 +144,22 @@ def _secret(what: str, file: Path, *, hint: str) -> str:
         fact = f"not one line of 1 to {_LONGEST_SECRET} visible ASCII characters"
         raise RejectedError(f"reading the {what} `{file}`: {fact}", reason="NoSecret", hint=hint)
     return secret
+
+
+def _url(environ: Mapping[str, str], variable: str, default: str) -> str:
+    value = environ.get(variable) or default
+    try:
+        parts = urlsplit(value)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # half a bracket, or a port that is none
+        is_url = False
+    if not is_url:
+        raise RejectedError(
+            f"reading the environment: {variable} wants an http or https URL, found: {value!r}",
+            reason="BadSetting",
+            hint=f"for example {variable}=http://127.0.0.1:8400",
+        )
+    return value
 
 
 def _path(environ: Mapping[str, str], variable: str, default: Path) -> Path:

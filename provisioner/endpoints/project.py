@@ -22,7 +22,7 @@ def check_tenancy(plan: EndpointPlan) -> tuple[Finding, ...]:
     """Whether the endpoint has a tenant cluster of its own, which is what creating one makes."""
     if plan.tenancy == OWN_TENANT_CLUSTER:
         return ()
-    message = f"tier `{plan.tier}` has tenancy `{plan.tenancy}`; endpoints are made with tenancy: {OWN_TENANT_CLUSTER}"
+    message = f"reading tier: `{plan.tier}` has tenancy `{plan.tenancy}`, endpoints are made in: {OWN_TENANT_CLUSTER}"
     return (Finding(reason="TenancyNotServed", message=message, field="tier", hint="choose another tier"),)
 
 

@@ -58,6 +58,13 @@ def test_a_bad_listen_address_names_the_variable(text: str) -> None:
         read_settings({"LISTEN_ADDR": text})
 
 
+@pytest.mark.parametrize("text", ["localhost:8400", "http://", "http://[", "http://x:99999", "ftp://x"])
+@pytest.mark.parametrize("variable", ["TENANTRY_URL", "TENANTRY_SNAPSHOT_URL"])
+def test_a_bad_url_names_the_variable(variable: str, text: str) -> None:
+    with pytest.raises(RejectedError, match=variable):
+        read_settings({variable: text})
+
+
 def test_every_variable_that_is_read_is_documented() -> None:
     text = (ROOT / "provisioner" / "settings.py").read_text()
     read = set(
