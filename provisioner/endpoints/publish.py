@@ -1,7 +1,7 @@
 """Stage 9: the endpoint is in the route directory and proven from outside, and only then Ready.
 
-The step makes a key of its own that lives for minutes, asks with it and without it, and revokes it. The secret stays in
-this process's memory. A key that a killed worker left behind is revoked by the next attempt and expires anyway.
+The step makes a key of its own that lives for minutes, asks with it and without it, and removes it. The secret stays in
+this process's memory. A key that a killed worker left behind is removed by the next attempt and expires anyway.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ async def _prove(attempt: EndpointAttempt, endpoint: Endpoint, backends: tuple[B
 
 async def _prove_with_key(attempt: EndpointAttempt, endpoint: Endpoint) -> tuple[str, str] | None:
     world = attempt.world
-    await _revoke_left_behind(attempt, endpoint)
+    await _remove_left_behind(attempt, endpoint)
     secret = world.ids.secret()
     key = _probe_key(attempt, endpoint, secret)
     await attempt.guard()
@@ -79,7 +79,7 @@ async def _prove_with_key(attempt: EndpointAttempt, endpoint: Endpoint) -> tuple
     try:
         status, told = await _ask_until_known(attempt, endpoint, secret)
     finally:
-        await world.store.keys.revoke(key.id, world.clock.now())
+        await world.store.keys.remove(key.id)
     return None if status == 200 else _unexpected("with a key", 200, status, told)
 
 
@@ -95,10 +95,10 @@ async def _ask_until_known(attempt: EndpointAttempt, endpoint: Endpoint, secret:
         await asyncio.sleep(_ASK_AGAIN_SECONDS)
 
 
-async def _revoke_left_behind(attempt: EndpointAttempt, endpoint: Endpoint) -> None:
+async def _remove_left_behind(attempt: EndpointAttempt, endpoint: Endpoint) -> None:
     for key in await attempt.world.store.keys.list(tenant=endpoint.tenant):
-        if key.name == _key_name(attempt) and key.revoked_at is None:
-            await attempt.world.store.keys.revoke(key.id, attempt.world.clock.now())
+        if key.name == _key_name(attempt):
+            await attempt.world.store.keys.remove(key.id)
 
 
 def _probe_key(attempt: EndpointAttempt, endpoint: Endpoint, secret: str) -> ApiKey:

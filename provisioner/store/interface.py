@@ -173,6 +173,10 @@ class KeyStore(Protocol):
         """Mark it revoked; again is fine. NotFoundError."""
         ...
 
+    async def remove(self, key: KeyId) -> None:
+        """Remove the row of a key that nobody was given; one that is gone is fine."""
+        ...
+
     async def revoke_endpoint(self, endpoint: EndpointId, now: datetime) -> None:
         """Revoke every key that is bound to this endpoint alone."""
         ...

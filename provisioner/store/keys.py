@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from provisioner.domain.errors import InvariantError, NotFoundError
@@ -62,6 +62,12 @@ class SqlKeys:
         if row is None:
             raise NotFoundError(f"revoking the key: there is none with the id: {key}")
         return key_from(row)
+
+    async def remove(self, key: KeyId) -> None:
+        """See KeyStore."""
+        async with self._database.write() as connection:
+            await connection.execute(delete(API_KEYS).where(API_KEYS.c.id == key))
+            await count_change(connection, API_KEYS)
 
     async def revoke_endpoint(self, endpoint: EndpointId, now: datetime) -> None:
         """See KeyStore."""

@@ -48,7 +48,7 @@ class MortalStore:
         self.tenants = store.tenants
         self.snapshots = store.snapshots
         self.endpoints = moments.around(store.endpoints, "save", "remove")
-        self.keys = moments.around(store.keys, "add", "revoke", "revoke_endpoint")
+        self.keys = moments.around(store.keys, "add", "remove", "revoke_endpoint")
         self.close = store.close
 
 

@@ -136,6 +136,16 @@ async def test_keys_are_listed_newest_first_and_revoked_once(store: SqlStore) ->
 
 
 @pytest.mark.usefixtures("ready_tenant")
+async def test_key_that_nobody_was_given_can_be_removed_again(store: SqlStore) -> None:
+    await store.keys.add(api_key())
+    before = await store.keys.changes()
+    for _ in range(2):
+        await store.keys.remove(KeyId("key-a"))
+    assert await store.keys.list() == []
+    assert await store.keys.changes() > before
+
+
+@pytest.mark.usefixtures("ready_tenant")
 async def test_deleted_endpoint_takes_only_its_own_keys_with_it(store: SqlStore) -> None:
     bindings = {"alone": ("ep-a",), "two": ("ep-a", "ep-b"), "all": None, "other": ("ep-b",)}
     for name, bound in bindings.items():

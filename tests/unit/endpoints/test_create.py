@@ -11,6 +11,7 @@ import pytest
 from provisioner.domain.conditions import StageName, StageState, current_stage
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import RejectedError, RetryableError
+from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import OperationState
 from provisioner.platform.kinds import APPLICATION, NODE_CLAIM, PROJECT, VIRTUAL_CLUSTER_INSTANCE
 from provisioner.probe.interface import ProbeResult
@@ -217,12 +218,23 @@ async def test_ready_is_not_said_while_the_outside_finds_something_wrong(
     assert (row.phase, shown(row)) == (Phase.CREATING, ("published", reason))
 
 
-async def test_probe_key_is_short_lived_bound_to_the_endpoint_and_revoked(laptop: Installation) -> None:
+async def test_probe_key_is_short_lived_bound_to_the_endpoint_and_gone_afterwards(
+    laptop: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored: list[ApiKey] = []
+    add = laptop.store.keys.add
+
+    async def record(key: ApiKey) -> None:
+        stored.append(key)
+        await add(key)
+
+    monkeypatch.setattr(laptop.store.keys, "add", record)
     await laptop.finish(await laptop.submit_create())
-    keys = await laptop.store.keys.list(tenant="acme")
-    assert [(key.endpoints, key.revoked_at is not None) for key in keys] == [((ENDPOINT,), True)]
-    assert keys[0].expires_at and (keys[0].expires_at - keys[0].created_at).total_seconds() == 600
-    assert laptop.probe.secrets[0] not in repr(keys)
+    (key,) = stored
+    assert key.endpoints == (ENDPOINT,)
+    assert key.expires_at and (key.expires_at - key.created_at).total_seconds() == 600
+    assert laptop.probe.secrets[0] not in repr(key)
+    assert await laptop.store.keys.list() == []
 
 
 async def test_tenant_cluster_carries_the_request_that_asked_for_it(laptop: Installation) -> None:
