@@ -13,7 +13,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from provisioner.api.problems import problem_response
-from provisioner.domain.errors import InvariantError, TenantryError
+from provisioner.domain.errors import InvariantError, RejectedError, TenantryError
 from provisioner.domain.ids import Ids
 
 HEADER = "X-Request-ID"
@@ -46,6 +46,7 @@ class Exchange:
             await send(message)
 
         try:
+            _refuse_nul(scope)
             await self._app(scope, receive, send_with_id)
         except TenantryError as error:
             if started:
@@ -65,3 +66,9 @@ class Exchange:
         if _SAFE.fullmatch(sent):
             return str(sent.decode("ascii"))
         return f"req-{self._ids.operation().removeprefix('op-')}"
+
+
+def _refuse_nul(scope: Scope) -> None:
+    """Refuse the one character that PostgreSQL does not compare with: no id or name holds it."""
+    if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+        raise RejectedError("routing: the address holds a NUL character", hint="name what exists")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from provisioner.api.readable import readable
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import NotFoundError
@@ -17,7 +19,9 @@ async def find_endpoint(reference: str, store: Store) -> Endpoint:
     tenant, slash, name = reference.partition("/")
     found: Endpoint | None = None
     if len(reference) <= _MAX_LENGTH and reference.isascii():
-        found = await store.endpoints.find(tenant, name) if slash else await store.endpoints.get(EndpointId(reference))
+        with suppress(NotFoundError):  # told below, in one way for ids and names
+            looking = store.endpoints.find(tenant, name) if slash else store.endpoints.get(EndpointId(reference))
+            found = await looking
     if found is None:
         raise NotFoundError(
             f"finding endpoint: there is none with this id or name: {reference[:_MAX_LENGTH]}",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from provisioner.admission.form import RequestForm
 from provisioner.api.admit import admit_request, require_ready_tenant
@@ -12,6 +10,7 @@ from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency
 from provisioner.api.find import ended_delete, find_endpoint, subject_of
 from provisioner.api.readable import readable
+from provisioner.api.routes.parameters import TenantQuery
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
@@ -24,8 +23,6 @@ from provisioner.wire.endpoint import EndpointAccepted, EndpointView
 from provisioner.wire.operation import OperationView
 
 router = APIRouter(tags=["endpoints"])
-
-TenantQuery = Annotated[str | None, Query(max_length=63, description="only this tenant's")]
 
 
 @router.post("/endpoints", status_code=202, openapi_extra=body_of(RequestForm))

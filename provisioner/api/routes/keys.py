@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from provisioner.admission.key import KeyForm
 from provisioner.api.body import read_form, read_json
 from provisioner.api.credentials import ServicesDependency
 from provisioner.api.readable import readable
+from provisioner.api.routes.parameters import TenantQuery
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.services import Services
 from provisioner.catalog.fields import shown
@@ -59,10 +58,7 @@ async def create_key(request: Request, response: Response, services: ServicesDep
 
 
 @router.get("/keys")
-async def list_keys(
-    services: ServicesDependency,
-    tenant: Annotated[str | None, Query(max_length=63, description="only this tenant's")] = None,
-) -> list[KeyView]:
+async def list_keys(services: ServicesDependency, tenant: TenantQuery = None) -> list[KeyView]:
     """Every key, newest first, revoked ones included."""
     return [KeyView.model_validate(key) for key in readable(await services.store.keys.browse(tenant=tenant))]
 

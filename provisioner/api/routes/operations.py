@@ -11,6 +11,7 @@ from pydantic import AwareDatetime
 from provisioner.api.credentials import ServicesDependency
 from provisioner.api.find import subject_of
 from provisioner.api.readable import readable
+from provisioner.api.routes.parameters import TenantQuery
 from provisioner.api.services import Services
 from provisioner.api.views import operation_view
 from provisioner.domain.ids import OperationId
@@ -23,10 +24,7 @@ POLL_SECONDS = 0.25
 
 
 @router.get("/operations")
-async def list_operations(
-    services: ServicesDependency,
-    tenant: Annotated[str | None, Query(max_length=63, description="only this tenant's")] = None,
-) -> list[OperationView]:
+async def list_operations(services: ServicesDependency, tenant: TenantQuery = None) -> list[OperationView]:
     """The newest hundred, without the stages of their endpoints."""
     now = services.clock.now()
     found = readable(await services.store.operations.browse(tenant=tenant))

@@ -205,6 +205,17 @@ async def test_an_unknown_endpoint_is_not_found(operator: httpx2.AsyncClient, ac
     for method in ("GET", "DELETE"):
         answer = await operator.request(method, f"/api/v1/endpoints/{reference}", headers=idempotent("d"))
         assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound")
+        assert "tenantry endpoint list" in answer.json()["hint"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/endpoints/%00", "/endpoints/acme/a%00b", "/endpoints?tenant=%00", "/operations/%00", "/keys?tenant=a%00"]
+)
+async def test_a_nul_in_the_address_never_reaches_the_database(
+    operator: httpx2.AsyncClient, acme: str, path: str
+) -> None:
+    answer = await operator.get(f"/api/v1{path}")
+    assert (answer.status_code, answer.json()["reason"]) == (422, "Rejected")
 
 
 async def test_deleting_is_an_operation_and_deleting_again_changes_nothing(
