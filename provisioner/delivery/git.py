@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,6 +26,8 @@ _ERROR_LIMIT = 300
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,198}[a-z0-9])?")
 _FILES_LIMIT = 10_000
 _TREE_LIMIT_BYTES = 64 * 2**20
+_PREFIX = "push-"
+_LEFT_SECONDS = 3600.0
 _AUTHOR = "Tenantry <tenantry@localhost>"
 _CONFIG = ("core.hooksPath=/dev/null", "gc.auto=0", "maintenance.auto=false", "credential.interactive=false")
 
@@ -83,8 +86,7 @@ class GitDelivery:
     async def push(self, commit: Commit) -> str:
         """Make the branch hold exactly `files` on top of `parent`; returns the SHA. Again: the same SHA."""
         script = _fast_import(commit)
-        self._workdir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self._workdir, prefix="push-") as folder:
+        with self._throw_away() as folder:
             repository = f"--git-dir={folder}"
             self._expect(await self._git(repository, "init", "--quiet", "--bare", "--template="), "preparing a push")
             if commit.parent:
@@ -100,11 +102,22 @@ class GitDelivery:
         head = await self.head(branch)
         if head is None:
             return
-        self._workdir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self._workdir, prefix="delete-") as folder:
+        with self._throw_away() as folder:
             repository = f"--git-dir={folder}"
             self._expect(await self._git(repository, "init", "--quiet", "--bare", "--template="), "preparing a push")
             await self._push(repository, f":{_ref(branch)}", branch=branch, lease=head)
+
+    @contextmanager
+    def _throw_away(self) -> Iterator[str]:
+        """A folder for one push. Those that killed workers left behind, an hour ago or earlier, are removed."""
+        self._workdir.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._workdir, prefix=_PREFIX) as folder:
+            now = Path(folder).stat().st_mtime
+            for other in self._workdir.glob(f"{_PREFIX}*"):
+                with suppress(FileNotFoundError):  # another worker was quicker
+                    if now - other.stat().st_mtime > _LEFT_SECONDS:
+                        shutil.rmtree(other, ignore_errors=True)
+            yield folder
 
     async def _fetch(self, repository: str, commit: Commit) -> None:
         # Two commits deep: the branch is at the parent, or, when this push was made before, one above it.

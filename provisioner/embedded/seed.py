@@ -6,14 +6,19 @@ Applied at every start, so that a half-made state is finished. Called by the pla
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from provisioner.catalog.site import Site
 from provisioner.domain.errors import RetryableError
 from provisioner.embedded.controllers.api import Api, Json
 
+logger = logging.getLogger(__name__)
+
+_LOCK_SECONDS = 2.0
 _MANAGER = "tenantry-embedded"
 _GATEWAY_CONTROLLER = "tenantry.io/embedded-gateway"
 
@@ -26,15 +31,32 @@ async def seed_cluster(api: Api, site: Site) -> None:
 
 
 async def ensure_repository(path: Path) -> None:
-    """The bare delivery repository."""
-    if (path / "HEAD").exists():
-        return
+    """The bare delivery repository, whole, and without locks that a killed git left in it."""
+    await _remove_left_locks(path)
     environment = {"PATH": os.defpath, "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
     process = await asyncio.create_subprocess_exec(
         shutil.which("git") or "git", "init", "--quiet", "--bare", "--initial-branch=main", str(path), env=environment
     )
     if await process.wait() != 0:
         raise RetryableError(f"making the delivery repository: {path}", hint="is git installed, is there disk space?")
+
+
+async def _remove_left_locks(repository: Path) -> None:
+    """Git holds a lock for milliseconds, and refuses a ref for ever whose lock nobody took away."""
+    before = _locks(repository)
+    if before:
+        await asyncio.sleep(_LOCK_SECONDS)
+    for path, _ in before & _locks(repository):
+        logger.warning("removing a lock that a killed git left behind: %s", path)
+        path.unlink(missing_ok=True)
+
+
+def _locks(repository: Path) -> set[tuple[Path, int]]:
+    found = set()
+    for path in repository.rglob("*.lock"):
+        with suppress(FileNotFoundError):  # it was let go in between
+            found.add((path, path.stat().st_ino))
+    return found
 
 
 def _manifests(site: Site) -> list[Json]:

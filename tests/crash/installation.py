@@ -27,7 +27,7 @@ from tests.crash.quick_tenantry import QuickLaptop
 
 ENGINE = "model server"
 VICTIMS = (*PROCESSES, ENGINE)
-DEADLINE_SECONDS = 90.0
+DEADLINE_SECONDS = 900.0 if os.environ.get("TENANTRY_SOAK") else 90.0
 ANY_PORTS = Ports(api=0, control_plane=0, gateway=0, tenant_gateway=0)
 T = TypeVar("T")
 Seen = Callable[[OperationView], Awaitable[None]]
@@ -143,7 +143,6 @@ class Installation:
             probes = [key for key in await client.list_keys("acme") if key.name.startswith("probe-")]
             assert all(key.revoked_at for key in probes), probes
             assert {endpoint.id for endpoint in await client.list_endpoints()} == set(endpoints)
-        assert not list((self.state / "delivery").glob("*")), "throw-away repositories"
 
     async def require_serving(self, endpoint: str, secret: str) -> None:
         """The gateway answers with the key and refuses without it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -139,3 +140,13 @@ async def test_missing_remote_is_worth_a_retry(tmp_path: Path) -> None:
         await delivery.head("ep-a")
     with pytest.raises(RetryableError):
         await delivery.push(commit({"a.yaml": b"1"}))
+
+
+async def test_what_killed_pushes_left_behind_is_removed_after_an_hour(delivery: GitDelivery, tmp_path: Path) -> None:
+    left, running = (tmp_path / "work" / name for name in ("push-left", "push-running"))
+    for folder in (left, running):
+        folder.mkdir(parents=True)
+    an_hour_ago = running.stat().st_mtime - 3700
+    os.utime(left, (an_hour_ago, an_hour_ago))
+    await delivery.push(commit({"a.yaml": b"1"}))
+    assert list((tmp_path / "work").iterdir()) == [running]
