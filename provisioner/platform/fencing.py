@@ -32,9 +32,10 @@ def refuse_higher_fence(stored: Manifest, ref: ObjectRef, fence: Fence) -> None:
 
 
 def stamp(manifest: Manifest, ref: ObjectRef, fence: Fence, *, stored: Manifest | None) -> dict[str, Any]:
-    """The manifest to send: its kind, the fence, and the resource version of `stored` where there is one."""
+    """The manifest to send: its kind, the fence, and the resource version of `stored` where there is one, unless it
+    was made for an earlier reading and says so."""
     metadata = dict(manifest.get("metadata", {}))
     metadata["annotations"] = {**(metadata.get("annotations") or {}), FENCE_ANNOTATION: str(fence)}
     if stored:
-        metadata["resourceVersion"] = stored["metadata"]["resourceVersion"]
+        metadata.setdefault("resourceVersion", stored["metadata"]["resourceVersion"])
     return {**manifest, "apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": metadata}

@@ -11,24 +11,30 @@ from typing import Any
 
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.lease import Fence
-from provisioner.platform.interface import Cluster, Manifest, ObjectRef
+from provisioner.platform.interface import Cluster, Kind, Manifest, ObjectRef
 from provisioner.platform.kinds import VIRTUAL_CLUSTER_TEMPLATE, kind_of
 
 
 async def publish_objects(cluster: Cluster, objects: Iterable[Manifest], *, fence: Fence) -> None:
     """Apply the objects in order. RejectedError (`VersionPublished`) for a template version that stands there with
-    another content; nothing is written then that was not written before."""
-    for manifest in objects:
-        kind = kind_of(manifest)
-        desired = manifest
-        if kind == VIRTUAL_CLUSTER_TEMPLATE:
-            stored = await cluster.get(ObjectRef(kind, manifest["metadata"]["name"]))
-            desired = _with_published_versions(manifest, stored)
-        await cluster.apply(desired, kind=kind, fence=fence)
+    another content, ConflictError when somebody else published in between; nothing is written where one is refused."""
+    desired = [await _desired(cluster, manifest) for manifest in objects]
+    for kind, manifest in desired:
+        await cluster.apply(manifest, kind=kind, fence=fence)
 
 
-def _with_published_versions(manifest: Manifest, stored: Manifest | None) -> Manifest:
-    published: Sequence[Mapping[str, Any]] = ((stored or {}).get("spec") or {}).get("versions") or ()
+async def _desired(cluster: Cluster, manifest: Manifest) -> tuple[Kind, Manifest]:
+    kind = kind_of(manifest)
+    if kind != VIRTUAL_CLUSTER_TEMPLATE:
+        return kind, manifest
+    stored = await cluster.get(ObjectRef(kind, manifest["metadata"]["name"]))
+    return kind, _with_published_versions(manifest, stored) if stored else manifest
+
+
+def _with_published_versions(manifest: Manifest, stored: Manifest) -> Manifest:
+    """The manifest with the versions that stand there, for the very object that was read: a version that somebody
+    else adds meanwhile is not lost."""
+    published: Sequence[Mapping[str, Any]] = (stored.get("spec") or {}).get("versions") or ()
     ours: Sequence[Mapping[str, Any]] = manifest["spec"]["versions"]
     standing = {str(entry["version"]): entry for entry in published}
     for entry in ours:
@@ -41,7 +47,8 @@ def _with_published_versions(manifest: Manifest, stored: Manifest | None) -> Man
                 hint="raise `version` in the tier's tier.yaml; a published version is never edited",
             )
     new = [entry for entry in ours if str(entry["version"]) not in standing]
-    return {**manifest, "spec": {**manifest["spec"], "versions": [*published, *new]}}
+    metadata = {**manifest["metadata"], "resourceVersion": stored["metadata"]["resourceVersion"]}
+    return {**manifest, "metadata": metadata, "spec": {**manifest["spec"], "versions": [*published, *new]}}
 
 
 def _says(stored: Any, wanted: Any) -> bool:
