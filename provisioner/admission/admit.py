@@ -139,13 +139,14 @@ def _placement(request: EndpointRequest, decision: Decision, *, site: Site, endp
 def _runtime(request: EndpointRequest, decision: Decision, *, image: str) -> RuntimePlan:
     model, runtime = decision.model, decision.runtime
     model_digest = _digest(model.model_dump(mode="json"))
-    # Everything that changes a pod, and nothing that does not: replica bounds and the endpoint's name stay out.
+    # Everything that changes a pod, and nothing that does not: prose, replica bounds and the endpoint's name stay out.
     changes_pods = {
         "gpuResource": decision.choice.node_type.gpu_resource,
         "gpus": decision.gpus,
         "image": image,
-        "model": model_digest,
-        "runtime": runtime.model_dump(mode="json"),
+        "model": [model.master.model_dump(mode="json"), model.card.pin, model.architecture.weights_bytes],
+        "runtime": runtime.model_dump(mode="json", include={"name", "port", "health_path", "arguments", "options"}),
+        "flags": {name: runtime.parameters[name].flag for name in decision.serving},
         "serving": dict(decision.serving),
         "tier": [decision.tier.name, decision.tier.version],
     }

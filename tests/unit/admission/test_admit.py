@@ -131,6 +131,17 @@ def test_revision_changes_with_pods_and_with_nothing_else() -> None:
     assert plan_of(GOOD, site=site_with(registry="mirror.example.com")).runtime.revision != first
 
 
+def test_prose_of_the_catalog_changes_no_revision() -> None:
+    catalog = small_catalog()
+    reworded = replace(
+        catalog,
+        models={name: model.model_copy(update={"description": "other"}) for name, model in catalog.models.items()},
+        runtimes={name: found.model_copy(update={"description": "other"}) for name, found in catalog.runtimes.items()},
+    )
+    _, plan = admit_endpoint(GOOD, catalog=reworded, site=small_site(), endpoint_id=ID)
+    assert plan.runtime.revision == plan_of(GOOD).runtime.revision
+
+
 def test_names_made_from_a_plan_stay_within_their_bounds() -> None:
     plan = plan_of({**GOOD, "name": "n" * 63, "tenant": "t" * 30})
     assert len(plan.workload) + len("-999") <= 52
