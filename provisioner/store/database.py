@@ -138,6 +138,7 @@ def _translated(error: DBAPIError) -> RetryableError | InvariantError:
     is_away = isinstance(error, OperationalError | InterfaceError)
     passes = is_away if code is None else is_disk or code.startswith(_BUSY_SQLITE_ERRORS)
     if passes or error.connection_invalidated:
-        hint = "is its disk full or read-only?" if is_disk else None
+        away = None if code else "is it running, and does TENANTRY_DATABASE_URL name it?"
+        hint = "is its disk full or read-only?" if is_disk else away
         return RetryableError(f"using the database: {fact}", reason="DatabaseUnavailable", hint=hint)
     return InvariantError(f"using the database: {fact}")

@@ -85,6 +85,7 @@ async def test_database_that_is_down_is_a_retryable_error_without_its_password(
             with pytest.raises(RetryableError) as away:
                 await open_store(url, clock=clock)
             assert away.value.reason == "DatabaseUnavailable"
+            assert away.value.hint
             assert "tnt-secret" not in str(away.value)
 
 
