@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import subprocess
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from itertools import count
@@ -19,6 +20,7 @@ from provisioner.domain.conditions import StageName
 from provisioner.domain.errors import RetryableError
 from provisioner.wire.operation import OperationView
 from tests.crash.installation import ENGINE, VICTIMS, Installation, Seen, running
+from tests.crash.quick_tenantry import COMMAND
 
 pytestmark = pytest.mark.timeout(3600 if os.environ.get("TENANTRY_SOAK") else 240)
 
@@ -144,3 +146,18 @@ async def test_every_key_that_was_handed_out_is_known_after_a_kill(installation:
         assert len(found) <= len(handed_out) + 1
         for key in found:
             await client.revoke_key(key)
+
+
+def test_second_control_plane_on_the_same_state_says_so_and_touches_nothing(installation: Installation) -> None:
+    site = installation.laptop.settings.site
+    before = site.stat().st_mtime_ns
+    second = subprocess.run(
+        [*COMMAND, "embedded", "--state", str(installation.state), "--port", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert second.returncode == 1
+    assert "another process holds it" in second.stderr and "hint: " in second.stderr
+    assert site.stat().st_mtime_ns == before
