@@ -14,7 +14,7 @@ from provisioner.cli.operation import (
     finish,
     new_idempotency_key,
 )
-from provisioner.cli.output import Format, OutputOption, print_error, print_fields, print_json, print_table
+from provisioner.cli.output import Format, OutputOption, print_error, print_json, print_table, print_view, say
 from provisioner.cli.session import call
 from provisioner.domain.errors import RejectedError
 
@@ -58,6 +58,8 @@ def create_endpoint(
         print_error(error, file=request.name, lines=request.lines)
         raise typer.Exit(1) from error
     finish(accepted.operation, wait=wait, timeout=timeout, output=output)
+    if wait and accepted.endpoint:
+        say(f"hint: it answers at {accepted.endpoint.url} as model `{accepted.endpoint.model.alias}`")
 
 
 @app.command("list")
@@ -84,8 +86,7 @@ def show_endpoint(reference: ReferenceArgument, output: OutputOption = Format.TA
 
     Example: tenantry endpoint show acme/chat
     """
-    data = call(lambda client: client.get_endpoint(reference)).model_dump(mode="json", by_alias=True)
-    print_json(data) if output is Format.JSON else print_fields(data)
+    print_view(call(lambda client: client.get_endpoint(reference)), output)
 
 
 @app.command("delete")

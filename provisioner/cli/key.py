@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, say
+from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view, say
 from provisioner.cli.session import call
 
 app = typer.Typer(name="key", help="API keys of tenants.", no_args_is_help=True)
@@ -39,8 +39,7 @@ def create_key(
             expires_at=expires_at.replace(tzinfo=UTC) if expires_at else None,
         )
     )
-    data = created.model_dump(mode="json", by_alias=True)
-    print_json(data) if output is Format.JSON else print_fields({"secret": created.secret, "key": data["key"]})
+    print_view(created, output)
     say("hint: keep the secret now, it cannot be shown again")
 
 
@@ -68,5 +67,4 @@ def revoke_key(key: Annotated[str, typer.Argument(help="Key id, key-…")], outp
 
     Example: tenantry key revoke key-7f3a9c2b1d
     """
-    data = call(lambda client: client.revoke_key(key)).model_dump(mode="json", by_alias=True)
-    print_json(data) if output is Format.JSON else print_fields(data)
+    print_view(call(lambda client: client.revoke_key(key)), output)

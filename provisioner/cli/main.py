@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -39,7 +39,6 @@ UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="tenantry",
-    help="Managed-inference endpoints on vCluster tenant clusters.",
     epilog="Start with `tenantry demo`: a live endpoint on this machine, no cluster and no GPU needed.",
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help costs a quarter of the time and reads the same in a pipe
@@ -50,6 +49,23 @@ process.register(app)
 plan.register(app)
 for noun in (tier, model, tenant, endpoint, operation, key):
     app.add_typer(noun.app)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"tenantry {version('tenantry')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Managed-inference endpoints on vCluster tenant clusters."""
 
 
 def run() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table
+from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view
 
 app = typer.Typer(name="model", help="Models: serving defaults (master) and provenance (card).", no_args_is_help=True)
 
@@ -51,5 +51,4 @@ def show_model(
     from provisioner.catalog.loader import load_catalog
     from provisioner.cli.lookup import known
 
-    data = known("model", name, load_catalog().models).model_dump(mode="json", by_alias=True)
-    print_json(data) if output is Format.JSON else print_fields(data)
+    print_view(known("model", name, load_catalog().models), output)

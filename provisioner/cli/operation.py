@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, say
+from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view, say
 from provisioner.cli.session import call
 from provisioner.domain.errors import InvariantError, RejectedError, RetryableError, TenantryError
 
@@ -71,8 +71,7 @@ def show_operation(
 
     Example: tenantry operation show op-7f3a9c2b1d4e5f6a
     """
-    data = call(lambda client: client.get_operation(operation)).model_dump(mode="json", by_alias=True)
-    print_json(data) if output is Format.JSON else print_fields(data)
+    print_view(call(lambda client: client.get_operation(operation)), output)
 
 
 @app.command("wait")
@@ -92,7 +91,11 @@ def finish(operation: OperationView, *, wait: bool, timeout: str, output: Format
     """Print the operation, after following it to its end if asked. Exits 1, 2 or 5 when it did not succeed."""
     if wait:
         seconds = parse_duration(timeout)
-        operation = call(lambda client: follow(client, operation, timeout_seconds=seconds))
+        try:
+            operation = call(lambda client: follow(client, operation, timeout_seconds=seconds))
+        except KeyboardInterrupt:
+            say(f"hint: it goes on without you; follow it with `tenantry operation wait {operation.id}`")
+            raise
     if output is Format.JSON:
         print_json(operation.model_dump(mode="json", by_alias=True))
     else:
@@ -100,9 +103,9 @@ def finish(operation: OperationView, *, wait: bool, timeout: str, output: Format
             ("operation", "verb", "subject", "state"),
             [(operation.id, operation.verb, operation.subject, operation.state)],
         )
-    if not wait:
+    if not wait and not operation.is_final:
         say(f"hint: follow it with `tenantry operation wait {operation.id}`")
-    elif operation.state != "succeeded":
+    elif wait and operation.state != "succeeded":
         raise operation_error(operation)
 
 

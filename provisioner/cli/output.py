@@ -7,17 +7,21 @@ without colour, boxes or truncation. Errors are `error: …` lines followed by `
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from provisioner.domain.errors import RejectedError, TenantryError
 from provisioner.domain.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 class Format(StrEnum):
@@ -56,6 +60,14 @@ def print_fields(fields: Mapping[str, object]) -> None:
         print(line)
 
 
+def print_view(view: BaseModel, output: Format) -> None:
+    """One thing: as it goes over the wire for programs, a name and a value per line for people."""
+    if output is Format.JSON:
+        print_json(view.model_dump(mode="json", by_alias=True))
+    else:
+        print_fields(view.model_dump(by_alias=True))
+
+
 def print_error(error: TenantryError, *, file: str | None = None, lines: Mapping[str, int] | None = None) -> None:
     """`error: …` and `hint: …`; every finding of a rejected request, with file and line where known."""
     findings = error.findings if isinstance(error, RejectedError) else ()
@@ -82,8 +94,8 @@ def _located(finding: Finding, file: str | None, lines: Mapping[str, int]) -> Fi
 
 
 def _aligned(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(line[index]) for line in [columns, *cells]) for index in range(len(columns))]
-    lines = [[column.upper() for column in columns], *cells]
+    lines = [[_heading(column) for column in columns], *cells]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
@@ -94,9 +106,15 @@ def _as_table(items: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
     return columns, [[_cell(item.get(name)) for name in columns] for item in items]
 
 
+def _heading(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
+
+
 def _cell(value: object) -> str:
     if isinstance(value, datetime):
-        return value.isoformat(timespec="seconds")
+        return value.isoformat(timespec="seconds").replace("+00:00", "Z")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.1f}"
     return "" if value is None else str(value)
@@ -110,7 +128,7 @@ def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) ->
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for column in columns:
-        table.add_column(column.upper(), overflow="fold")
+        table.add_column(_heading(column), overflow="fold")
     for row in cells:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     Console().print(table)
@@ -139,6 +157,6 @@ def _field_lines(fields: Mapping[str, Any], indent: str) -> list[str]:
             lines.append(f"{indent}{name}:")
             lines.extend(indent + "  " + line for line in _aligned(*_as_table(value)))
         else:
-            shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
-            lines.append(f"{indent}{name.ljust(width)}  {'-' if shown in (None, '', {}) else shown}")
+            values = value if isinstance(value, list | tuple) else () if value == {} else (value,)
+            lines.append(f"{indent}{name.ljust(width)}  {', '.join(map(_cell, values)) or '-'}")
     return lines

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from provisioner.cli.output import Format, OutputOption, print_error, print_fields, print_json
+from provisioner.cli.output import Format, OutputOption, print_error, print_view
 from provisioner.domain.errors import RejectedError
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="REQUEST.yaml, or - for standard input.")]
@@ -38,5 +38,4 @@ def plan(file: FileOption, output: OutputOption = Format.TABLE) -> None:
     except RejectedError as error:
         print_error(error, file=request.name, lines=request.lines)
         raise typer.Exit(1) from error
-    data = PlanView.model_validate(planned, from_attributes=True).model_dump(mode="json", by_alias=True)
-    print_json(data) if output is Format.JSON else print_fields(data)
+    print_view(PlanView.model_validate(planned, from_attributes=True), output)

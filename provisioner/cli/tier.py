@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, say
+from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view, say
 
 app = typer.Typer(name="tier", help="Tiers: isolation, limits and promise sold.", no_args_is_help=True)
 
@@ -40,9 +40,7 @@ def show_tier(
     from provisioner.catalog.loader import load_catalog
     from provisioner.cli.lookup import known
 
-    tier = known("tier", name, load_catalog().tiers)
-    data = tier.model_dump(mode="json", by_alias=True)
-    print_json(data) if output is Format.JSON else print_fields(data)
+    print_view(known("tier", name, load_catalog().tiers), output)
 
 
 @app.command("publish")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from provisioner.cli.main import exit_code, main
-from provisioner.cli.operation import operation_error, parse_duration
-from provisioner.cli.output import print_fields, print_table
+from provisioner.cli.operation import finish, operation_error, parse_duration
+from provisioner.cli.output import Format, print_fields, print_table
 from provisioner.domain.errors import (
     ConflictError,
     InsufficientCapacityError,
@@ -123,8 +124,8 @@ def test_the_items_of_a_thing_are_a_table_of_what_they_say(capsys: pytest.Captur
     assert capsys.readouterr().out.splitlines() == [
         "id      ep-a",
         "stages:",
-        "  NAME     STATE    ELAPSEDSECONDS  MESSAGE",
-        "  route    error    13.6            a long one",
+        "  NAME     STATE    ELAPSED SECONDS  MESSAGE",
+        "  route    error    13.6             a long one",
         "  loading  pending",
     ]
 
@@ -138,3 +139,55 @@ def test_durations_are_read_with_their_unit(text: str, seconds: float) -> None:
 def test_other_durations_are_refused(text: str) -> None:
     with pytest.raises(RejectedError, match="--timeout"):
         parse_duration(text)
+
+
+def test_a_thing_shows_moments_to_the_second_answers_as_yes_and_zero_as_a_number(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_fields({"createdAt": datetime(2026, 1, 2, 3, 4, 5, 6789, UTC), "isFinal": True, "attempts": 0, "hint": None})
+    assert capsys.readouterr().out.splitlines() == [
+        "createdAt  2026-01-02T03:04:05Z",
+        "isFinal    yes",
+        "attempts   0",
+        "hint       -",
+    ]
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"tenantry {version('tenantry')}\n"
+
+
+def finish_as(state: str, *, wait: bool) -> None:
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    operation = OperationView(
+        id="op-1",
+        verb="endpoint.delete",
+        tenant="acme",
+        subject="ep-1",
+        state=state,
+        is_final=state != "running",
+        created_at=moment,
+        updated_at=moment,
+    )
+    finish(operation, wait=wait, timeout="1m", output=Format.TABLE)
+
+
+@pytest.mark.parametrize(("state", "is_told"), [("running", True), ("succeeded", False)])
+def test_only_an_operation_that_goes_on_can_be_followed(
+    state: str, is_told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish_as(state, wait=False)
+    assert ("tenantry operation wait op-1" in capsys.readouterr().err) is is_told
+
+
+def test_who_stops_waiting_is_told_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("provisioner.cli.operation.call", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        finish_as("running", wait=True)
+    assert "tenantry operation wait op-1" in capsys.readouterr().err
