@@ -46,6 +46,7 @@ REQUEST = {
 QUESTION = "What is the capital of France, and what is it famous for?"
 MAX_TOKENS = 40
 READY_SECONDS = 300.0
+_LEFT = ("Deleting", "Failed")
 
 T = TypeVar("T")
 console = Console(stderr=True, highlight=False)
@@ -108,7 +109,7 @@ def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
     console.print(f"[green]✓[/green] tenant {TENANT}")
     console.rule(f"endpoint {TENANT}/{NAME} on tier {TIER}", align="left")
     with timing.part("creating the endpoint"):
-        endpoint, operation = _call(settings, _ensure_endpoint)
+        endpoint, operation = _call(settings, ensure_endpoint)
     loading = loading_seconds(operation)
     timing.parts["model loading"] = loading
     timing.parts["creating the endpoint"] -= loading
@@ -123,13 +124,16 @@ def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
 async def _ensure_tenant(client: Client) -> None:
     if any(tenant.name == TENANT and tenant.ready for tenant in await client.list_tenants()):
         return
-    operation = await client.create_tenant(
-        TENANT, display_name="Acme", tiers=[TIER], idempotency_key=f"demo-tenant-{TENANT}"
+    open_ones = [found for found in await client.list_operations(TENANT) if not found.is_final]
+    operation = next(iter(open_ones), None) or await client.create_tenant(
+        TENANT, display_name="Acme", tiers=[TIER], idempotency_key=new_idempotency_key()
     )
     _require_success(await show_progress(client.watch_operation(operation.id, timeout_seconds=60), operation))
 
 
-async def _ensure_endpoint(client: Client) -> tuple[EndpointView, OperationView]:
+async def ensure_endpoint(client: Client) -> tuple[EndpointView, OperationView]:
+    """The demo's endpoint, Ready, and the operation that made it. Raises what became of the operation."""
+    await _finish_deletion(client)
     try:
         endpoint = await client.get_endpoint(f"{TENANT}/{NAME}")
         operation = await client.get_operation(endpoint.identifiers.operation)
@@ -139,6 +143,15 @@ async def _ensure_endpoint(client: Client) -> tuple[EndpointView, OperationView]
     operation = await show_progress(client.watch_operation(operation.id, timeout_seconds=READY_SECONDS), operation)
     _require_success(operation)
     return await client.get_endpoint(f"{TENANT}/{NAME}"), operation
+
+
+async def _finish_deletion(client: Client) -> None:
+    """An endpoint that an earlier run left half deleted, or that it could not make, is in the way of a new one."""
+    left = [found for found in await client.list_endpoints(TENANT) if found.name == NAME and found.phase in _LEFT]
+    for endpoint in left:
+        operation = await client.delete_endpoint(endpoint.id, idempotency_key=new_idempotency_key())
+        views = client.watch_operation(operation.id, timeout_seconds=READY_SECONDS)
+        _require_success(await show_progress(views, operation))
 
 
 def loading_seconds(operation: OperationView) -> float:

@@ -16,6 +16,7 @@ from itertools import count
 
 import pytest
 
+from provisioner.cli.demo import ensure_endpoint
 from provisioner.domain.conditions import StageName
 from provisioner.domain.errors import RetryableError
 from provisioner.wire.operation import OperationView
@@ -146,6 +147,18 @@ async def test_every_key_that_was_handed_out_is_known_after_a_kill(installation:
         assert len(found) <= len(handed_out) + 1
         for key in found:
             await client.revoke_key(key)
+
+
+async def test_demo_goes_on_behind_a_deletion_that_was_killed(installation: Installation) -> None:
+    first, _ = await installation.create("chat")
+    async with installation.client() as client:
+        await client.delete_endpoint(first, idempotency_key=f"cut-{first}")
+        await installation.kill("serve")
+        second, operation = await ensure_endpoint(client)
+    assert (second.phase, operation.state) == ("Ready", "succeeded")
+    assert second.id != first
+    await installation.require_one_of_each([second.id])
+    await installation.delete(second.id)
 
 
 def test_second_control_plane_on_the_same_state_says_so_and_touches_nothing(installation: Installation) -> None:
