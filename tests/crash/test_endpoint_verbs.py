@@ -127,7 +127,7 @@ async def test_create_killed_at_every_moment_ends_ready_and_made_everything_once
     names = await assert_survives_every_kill(await starting(tmp_path, Installation.submit_create))
     for step in ("select_project", "deliver", "place", "await_ready", "publish"):
         assert {f"before {step}", f"after {step}"} <= set(names)
-    assert {"after push", "after apply", "before save", "after add", "before revoke"} <= set(names)
+    assert {"after push", "after apply", "before save", "after add", "before remove"} <= set(names)
 
 
 async def test_create_that_is_refused_killed_at_every_moment_ends_failed(tmp_path: Path) -> None:
