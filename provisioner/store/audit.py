@@ -1,4 +1,4 @@
-"""Audit rows: one for every accepted mutation and one for its final state, written in the transaction they tell of."""
+"""Audit rows: one for every accepted operation and one for how it ended, written in the transaction they tell of."""
 
 from __future__ import annotations
 
