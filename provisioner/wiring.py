@@ -203,6 +203,7 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
     clock, ids = SystemClock(), RandomIds()
     catalog, site = load_offer(settings)
     async with AsyncExitStack() as stack:
+        listener = stack.enter_context(_bound(settings.serve))  # an address in use stops us before anything is done
         store = await open_store(settings.database_url, clock=clock)
         stack.push_async_callback(store.close)
         clusters = _open_clusters(settings.kubeconfig, stack)
@@ -226,7 +227,7 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
                 is_stopping=stop.is_set,
             )
         )
-        await _first_of(stop, worker.run(), reconciler.run(), _serve_api(app, settings.serve, stop))
+        await _first_of(stop, worker.run(), reconciler.run(), _serve_api(app, listener, stop))
 
 
 def _verbs(settings: Settings, outside: Outside, stack: AsyncExitStack) -> Verbs:
@@ -284,7 +285,12 @@ def _pack(catalog: Catalog, site: Site) -> Pack:
     return compile_pack(catalog, site)
 
 
-async def _serve_api(app: FastAPI, listen: Listen, stop: asyncio.Event) -> None:
+def _bound(listen: Listen) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    return socket.create_server((listen.host, listen.port), family=family)
+
+
+async def _serve_api(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> None:
     """Serve until `stop`; then finish the requests that run."""
     import uvicorn
 
@@ -295,8 +301,8 @@ async def _serve_api(app: FastAPI, listen: Listen, stop: asyncio.Event) -> None:
         def capture_signals(self) -> Iterator[None]:
             yield
 
-    server = Server(uvicorn.Config(app, host=listen.host, port=listen.port, access_log=False, log_config=None))
-    serving = asyncio.create_task(server.serve())
+    server = Server(uvicorn.Config(app, access_log=False, log_config=None))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True

@@ -59,7 +59,8 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException) and error.status_code == 405:
         wrong = RejectedError(f"routing: {request.method} is not allowed here", reason="MethodNotAllowed")
         return problem_response(wrong, request_id=request.state.request_id)
-    return problem_response(NotFoundError("routing: there is nothing here"), request_id=request.state.request_id)
+    nothing = NotFoundError("routing: there is nothing here", hint="`/docs` lists every path")
+    return problem_response(nothing, request_id=request.state.request_id)
 
 
 async def _answer_validation_error(request: Request, error: Exception) -> Response:

@@ -148,3 +148,11 @@ def test_a_name_that_is_taken_is_refused(installation: Installation, secret: str
     done = installation.run("endpoint", "create", "-f", str(request_file))
     assert done.returncode == 1
     assert "chat" in done.stderr
+
+
+def test_a_second_api_on_the_same_address_says_what_is_in_the_way(installation: Installation) -> None:
+    done = installation.run("serve")
+    assert done.returncode == 1
+    assert "Address already in use" in done.stderr
+    assert "hint: stop what listens there, or choose another port" in done.stderr
+    assert "Traceback" not in done.stderr
