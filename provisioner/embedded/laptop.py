@@ -23,6 +23,8 @@ CONTROL_PLANE = "control-plane"
 CONNECTOR = "argocd-main"
 GATEWAY_CLASS = "local"
 ISSUER = "local"
+RUNTIMES = ("llama-cpp", "vllm")
+"""Those whose model servers a laptop has a process for; others would wait for an image for ever."""
 _GIB = 2**30
 
 
@@ -60,6 +62,7 @@ def laptop_site(*, repository: Path, client_ca: str, gateway_port: int, public_p
         regions={"local": Region(control_plane=CONTROL_PLANE, providers=(provider.name,))},
         providers=(provider,),
         connector=CONNECTOR,
+        runtimes=RUNTIMES,
         delivery=Delivery(url=str(repository), argo_url=str(repository)),
     )
 
