@@ -20,7 +20,7 @@ import httpx2
 from rich.console import Console
 
 from provisioner.cli.laptop import Laptop, Ports
-from provisioner.cli.leftovers import find_leftovers, find_open_files, find_processes
+from provisioner.cli.leftovers import find_leftovers, find_open_files, find_processes, without_those_of
 from provisioner.cli.operation import new_idempotency_key, operation_error
 from provisioner.cli.progress import show_progress
 from provisioner.client.client import Client
@@ -43,6 +43,7 @@ REQUEST = {
     "tier": TIER,
     "scaling": {"minReplicas": 1, "maxReplicas": 2},
 }
+KEY_NAME = "demo"
 QUESTION = "What is the capital of France, and what is it famous for?"
 MAX_TOKENS = 40
 READY_SECONDS = 300.0
@@ -115,7 +116,7 @@ def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
     timing.parts["creating the endpoint"] -= loading
     created = _call(
         settings,
-        lambda client: client.create_key(tenant=TENANT, name="demo", team=None, endpoints=None, expires_at=None),
+        lambda client: client.create_key(tenant=TENANT, name=KEY_NAME, team=None, endpoints=None, expires_at=None),
     )
     _wait_for_key(endpoint, created.secret)
     return endpoint, created.secret
@@ -245,25 +246,27 @@ def _commands(laptop: Laptop, secret: str) -> list[str]:
 def _delete(laptop: Laptop, timing: Timing) -> None:
     console.rule("deleting it again", align="left")
 
-    async def delete(client: Client) -> OperationView:
+    async def delete(client: Client) -> tuple[OperationView, list[str]]:
         operation = await client.delete_endpoint(f"{TENANT}/{NAME}", idempotency_key=new_idempotency_key())
         operation = await show_progress(client.watch_operation(operation.id, timeout_seconds=120), operation)
         for key in await client.list_keys(TENANT):
-            await client.revoke_key(key.id)
-        return operation
+            if key.name == KEY_NAME:
+                await client.revoke_key(key.id)
+        return operation, [endpoint.id for endpoint in await client.list_endpoints(None)]
 
     with timing.part("deleting the endpoint"):
-        _require_success(_call(laptop.settings, delete))
-    left = [
+        operation, others = _call(laptop.settings, delete)
+    _require_success(operation)
+    found = [
         *asyncio.run(find_leftovers(laptop.settings)),
         *find_processes(laptop.state),
         *find_open_files(laptop.pids(), laptop.state),
     ]
-    if left:
+    if left := without_those_of(others, found):
         raise InvariantError("proving that nothing is left: found: " + ", ".join(left), reason="Leftovers")
     console.print(
-        "[green]✓[/green] nothing is left: no tenant cluster, node claim, application, route, branch, model process, "
-        "or file outside the state folder"
+        "[green]✓[/green] nothing is left of it: no tenant cluster, node claim, application, route, branch, model "
+        "process, or file outside the state folder"
     )
 
 

@@ -23,6 +23,11 @@ async def find_leftovers(settings: Settings) -> list[str]:
         return await inventory()
 
 
+def without_those_of(endpoints: Iterable[str], found: Iterable[str]) -> list[str]:
+    """What was found and belongs to none of these endpoints, which are still there on purpose."""
+    return [one for one in found if not any(endpoint in one for endpoint in endpoints)]
+
+
 def find_processes(state: Path) -> list[str]:
     """Model servers that still run."""
     return [f"process {lock.parent}" for lock in sorted((state / "pods").rglob("lock")) if is_held(lock)]
