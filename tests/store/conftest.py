@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -30,6 +32,15 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.sqlite"
     return create_database(request.getfixturevalue("postgresql"), f"test{next(_numbers)}")
+
+
+@pytest.fixture(autouse=True)
+async def drivers_threads() -> AsyncIterator[None]:
+    """Let aiosqlite's threads end before the test's loop does: after a connect that failed, a thread still tells the
+    loop that it stopped, and a loop that is closed by then makes it die with a trace."""
+    yield
+    workers = [thread for thread in threading.enumerate() if "_connection_worker_thread" in thread.name]
+    await asyncio.to_thread(lambda: [worker.join(timeout=5) for worker in workers])
 
 
 @pytest.fixture
