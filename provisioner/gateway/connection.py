@@ -8,7 +8,7 @@ closing on unread bytes would make the caller's system throw the answer away.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from email.utils import format_datetime
 from enum import Enum, auto
 from http import HTTPStatus
@@ -40,11 +40,14 @@ _REPLICA = Service.REPLICA
 class CallerConnection(asyncio.Protocol):
     """The protocol object of one accepted connection."""
 
+    write: Callable[[bytes], None]
+    """Sends the next bytes of the answer: the transport's own, for it is called for every piece."""
+    _transport: asyncio.Transport
+
     def __init__(self, path: DataPath) -> None:
         self._path = path
         self._loop = asyncio.get_running_loop()
         self._reader = RequestReader(path)
-        self._transport: asyncio.Transport = cast("asyncio.Transport", None)  # set before anything else happens
         self._request: Request | None = None
         self._exchange: Exchange | None = None
         self._ending: Refusal | None = None
@@ -60,6 +63,7 @@ class CallerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A customer has connected."""
         self._transport = cast("asyncio.Transport", transport)
+        self.write = self._transport.write
         self._path.connections.add(self)
         self._enter(_IDLE, self._path.limits.header_seconds)
         if len(self._path.connections) > self._path.limits.connections:
@@ -70,7 +74,7 @@ class CallerConnection(asyncio.Protocol):
         if self._phase is _LINGER:
             return
         if self._request is None and not (self.is_slow or self._unread or self._reader.ready):
-            self._feed(data)
+            self._ending = self._reader.feed(data)
             self._serve_ready()
             return
         self._unread += data
@@ -105,10 +109,6 @@ class CallerConnection(asyncio.Protocol):
             self._serve_ready()
 
     # What an exchange calls (its `Caller`).
-
-    def write(self, data: bytes) -> None:
-        """Sends the next bytes of the answer."""
-        self._transport.write(data)
 
     def refuse(self, refusal: Refusal) -> None:
         """Sends `refusal` as the whole answer to the present request."""
@@ -158,12 +158,6 @@ class CallerConnection(asyncio.Protocol):
 
     # Inside.
 
-    def _feed(self, data: bytes) -> None:
-        try:
-            self._reader.feed(data)
-        except RefusedError as error:
-            self._ending = error.refusal
-
     def _serve_ready(self) -> None:
         """Serves what is complete, in order, until there is something to wait for."""
         if self._is_serving:
@@ -177,7 +171,7 @@ class CallerConnection(asyncio.Protocol):
                 self._end_with(self._ending)
             elif self._unread:
                 data, self._unread = self._unread, b""
-                self._feed(data)
+                self._ending = self._reader.feed(data)
                 self._resume_reading()
             else:
                 self._wait_for_more()
@@ -210,7 +204,7 @@ class CallerConnection(asyncio.Protocol):
         limits = self._path.limits
         pending = self._reader.pending
         if pending is None:
-            if self._reader.is_in_head:
+            if self._reader.barren_bytes:
                 self._enter(_HEAD, limits.header_seconds)
             else:
                 self._enter(_IDLE, limits.keep_alive_seconds)

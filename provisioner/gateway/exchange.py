@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Protocol
 
@@ -30,10 +30,8 @@ class Caller(Protocol):
     """The connection on which the answer goes out. `is_slow` while it has not taken what was sent."""
 
     is_slow: bool
-
-    def write(self, data: bytes) -> None:
-        """Sends the next bytes of the answer."""
-        ...
+    write: Callable[[bytes], None]
+    """Sends the next bytes of the answer."""
 
     def refuse(self, refusal: Refusal) -> None:
         """Sends `refusal` as the whole answer and ends the exchange."""
@@ -203,20 +201,18 @@ class Exchange:
     def _send(self, upstream: UpstreamConnection) -> None:
         self._upstream = upstream
         request, body = self._request, self._body
-        head = b"".join(
-            (
-                b"POST ",
-                request.target,
-                b" HTTP/1.1\r\nhost: ",
-                upstream.host,
-                b"\r\n",
-                *request.lines,
-                b"x-request-id: ",
-                request.request_id,
-                b"\r\n",
-                *request.trace_lines,
-                b"content-length: %d\r\n\r\n" % len(body),
-            )
+        head = (
+            b"POST ",
+            request.target,
+            b" HTTP/1.1\r\nhost: ",
+            upstream.host,
+            b"\r\n",
+            *request.lines,
+            b"x-request-id: ",
+            request.request_id,
+            b"\r\n",
+            *request.trace_lines,
+            b"content-length: %d\r\n\r\n" % len(body),
         )
         self._body = b""
         upstream.send(self, head, body)

@@ -112,7 +112,7 @@ class Naming:
         The id is the caller's own if it is 1 to 128 visible ASCII characters, else `req_` and 32 hex digits. A
         well-formed `traceparent` goes on with its `tracestate`, else a new trace begins, with the digits of the new id.
         """
-        digits = self._random.randbytes(24).hex().encode()
+        digits = self._random.getrandbits(192).to_bytes(24, "little").hex().encode()
         request_id = withheld.get(b"x-request-id")
         if request_id is None or not _REQUEST_ID.fullmatch(request_id):
             request_id = b"req_" + digits[:32]

@@ -17,6 +17,7 @@ from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
 from provisioner.gateway.header import Field, caller_secret, expects_continue, read_request_head
 from provisioner.gateway.refusal import (
+    Refusal,
     RefusedError,
     body_too_large,
     headers_too_large,
@@ -33,12 +34,14 @@ _VERSIONS = frozenset(("1.0", "1.1"))
 class RequestReader:
     """Parses one connection. Complete requests wait in `ready`, in their order.
 
-    `pending` is the request whose header block is complete and whose body is not.
+    `pending` is the request whose header block is complete and whose body is not. `barren_bytes` counts what was read
+    since without making a request or a body: an unfinished header block, chunk extension or trailer.
     """
 
     def __init__(self, path: DataPath) -> None:
         self.ready: deque[Request] = deque()
         self.pending: Request | None = None
+        self.barren_bytes = 0
         self._path = path
         self._limits = path.limits
         self._parser = httptools.HttpRequestParser(self)
@@ -48,33 +51,28 @@ class RequestReader:
         self._credentials: tuple[bytes | None, bytes | None] = (None, None)
         self._access: Access | None = None
         self._fed_bytes = 0
-        self._barren_bytes = 0
         self._has_body_moved = False
 
-    @property
-    def is_in_head(self) -> bool:
-        """Whether a request has begun whose header block is not complete."""
-        return self.pending is None and self._barren_bytes > 0
-
-    def feed(self, data: bytes) -> None:
-        """Reads on. Raises `RefusedError` when the connection must end with that refusal."""
+    def feed(self, data: bytes) -> Refusal | None:
+        """Reads on, and gives the refusal with which the connection must end, if it must."""
         if self._is_last:
-            return
-        self._fed_bytes = self._barren_bytes + len(data)
+            return None
+        self._fed_bytes = self.barren_bytes + len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            raise RefusedError(malformed_http("it asks for another protocol")) from None
+            return malformed_http("it asks for another protocol")
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, RefusedError):
-                raise error.__context__ from None
+                return error.__context__.refusal
             if not self._is_last:  # what follows a request that closes its connection is of no interest
-                raise RefusedError(malformed_http(str(error))) from None
+                return malformed_http(str(error))
         if self.ready or self._has_body_moved:
             self._has_body_moved = False
-            self._barren_bytes = 0
-        else:
-            self._bound_unfinished()
+            self.barren_bytes = 0
+            return None
+        self.barren_bytes = self._fed_bytes
+        return headers_too_large() if self._fed_bytes > self._limits.header_bytes else None
 
     def release(self) -> None:
         """Lets go of the parser, which refers back to this object."""
@@ -105,18 +103,19 @@ class RequestReader:
             raise RefusedError(malformed_http("it asks for another protocol"))
         lines, withheld = read_request_head(fields, version=version)
         self.pending = request = Request()
-        request.method = parser.get_method()
+        request.refusal = None
+        request.method = method = parser.get_method()
         request.lines = lines
         request.request_id, request.trace_lines = self._path.naming.name(withheld)
         request.is_http_1_0 = version == "1.0"
         request.keep_alive = parser.should_keep_alive()
-        if int(withheld.get(b"content-length", b"0")) > limits.body_bytes:
+        if b"content-length" in withheld and int(withheld[b"content-length"]) > limits.body_bytes:
             raise RefusedError(body_too_large(limits.body_bytes))
         request.expects_continue = b"expect" in withheld and expects_continue(withheld)
         try:
             request.access = self._authenticate(withheld)
             request.target = target if target.startswith(b"/") else plain_target(target)
-            request.service = find_service(request.method, request.target.partition(b"?")[0])
+            request.service = find_service(method, request.target)
             request.body = RequestBody(withheld.get(b"content-type"), limits.body_bytes)
         except RefusedError as error:
             request.refusal = error.refusal
@@ -137,12 +136,6 @@ class RequestReader:
         if request is not None:
             self.ready.append(request)
             self._is_last = not request.keep_alive
-
-    def _bound_unfinished(self) -> None:
-        """Bounds what the parser holds of a header block, chunk extension or trailer that does not end."""
-        self._barren_bytes = self._fed_bytes
-        if self._barren_bytes > self._limits.header_bytes:
-            raise RefusedError(headers_too_large())
 
     def _authenticate(self, withheld: Mapping[bytes, bytes]) -> Access:
         """Who asks. What this connection sent last is not hashed again while the directory stays the same."""

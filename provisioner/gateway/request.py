@@ -77,13 +77,11 @@ class Request:
     keep_alive: bool
     lines: Sequence[bytes]
     method: bytes
+    refusal: Refusal | None
     request_id: bytes
     service: Service
     target: bytes
     trace_lines: Sequence[bytes]
-
-    def __init__(self) -> None:
-        self.refusal: Refusal | None = None
 
 
 def plain_target(target: bytes) -> bytes:
@@ -100,20 +98,21 @@ def plain_target(target: bytes) -> bytes:
     return bytes(url.path) + (b"?" + url.query if url.query else b"")
 
 
-def find_service(method: bytes, path: bytes) -> Service:
-    """Who answers `method` on `path`.
+def find_service(method: bytes, target: bytes) -> Service:
+    """Who answers `method` on the path of `target`.
 
     Raises `RefusedError`: 404 for a path outside `/v1/` or one that could be read as another one, 405 for a method that
     the path does not take.
     """
-    found = _look_up(method, path)
+    found = _look_up(method, target)
     if isinstance(found, Service):
         return found
     raise RefusedError(found)
 
 
 @lru_cache(maxsize=1024)
-def _look_up(method: bytes, path: bytes) -> Service | Refusal:
+def _look_up(method: bytes, target: bytes) -> Service | Refusal:
+    path = target.partition(b"?")[0]
     plain = unquote_to_bytes(path)
     if _PLAIN_PATH.fullmatch(plain) is None or _DOT_SEGMENTS & set(plain.split(b"/")):
         return unknown_path()

@@ -55,25 +55,23 @@ class UpstreamConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._fields: list[Field] = []
         self._body: list[bytes] = []
-        self._begin_answer()
-
-    def _begin_answer(self) -> None:
         self._head_bytes = 0
         self._is_head_read = False
         self._is_complete = False
-        self._is_reusable = True
+        self._is_reusable = False
         self._ends_with_connection = False
 
-    def send(self, receiver: Receiver, head: bytes, body: bytes | bytearray) -> None:
+    def send(self, receiver: Receiver, head: Sequence[bytes], body: bytes | bytearray) -> None:
         """Sends one whole request on a connection that is open; `receiver` gets the answer."""
         self._receiver = receiver
-        self._begin_answer()
+        self._head_bytes = 0
+        self._is_head_read = self._is_complete = False
         if self._transport is None:
             return
         if len(body) > _WRITTEN_APART_BYTES:
-            self._transport.writelines((head, body))
+            self._transport.writelines((b"".join(head), body))
         else:
-            self._transport.write(head + body)
+            self._transport.write(b"".join((*head, body)))
 
     def abandon(self) -> None:
         """Ends the connection at once, which tells the replica that nobody waits any more."""
@@ -124,10 +122,17 @@ class UpstreamConnection(asyncio.Protocol):
                 self._fail("HeaderTooLarge")
             return
         body, self._body = self._body, []
-        complete = self._is_complete
-        if complete:
-            self._settle()
-        receiver.relay(body, complete=complete)
+        if not self._is_complete:
+            receiver.relay(body, complete=False)
+            return
+        self._receiver = None
+        if self._is_reusable and self.is_open:
+            if self._is_paused:
+                self.resume_reading()
+            self._pool.give_back(self)
+        else:
+            self.abandon()
+        receiver.relay(body, complete=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side is gone: right for an answer that ends with its connection, a failure for any other."""
@@ -154,12 +159,11 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Makes the head of the answer, unless it is an interim one (1xx)."""
-        status = self._parser.get_status_code()
-        if status < 200:
-            self._fields = []
-            return
-        lines, withheld = response_lines(self._fields)
+        status, fields = self._parser.get_status_code(), self._fields
         self._fields = []
+        if status < 200:
+            return
+        lines, withheld = response_lines(fields)
         coding = withheld.get(b"transfer-encoding")
         if coding is not None and coding.lower() != b"chunked":
             raise ValueError
@@ -179,15 +183,6 @@ class UpstreamConnection(asyncio.Protocol):
             self._is_complete = True
             self._is_reusable = self._parser.should_keep_alive()
             self._fields = []
-
-    def _settle(self) -> None:
-        self._receiver = None
-        if self._is_reusable and self.is_open:
-            if self._is_paused:
-                self.resume_reading()
-            self._pool.give_back(self)
-        else:
-            self.abandon()
 
     def _fail(self, reason: str) -> None:
         receiver = self._receiver
