@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 from provisioner.domain.errors import RejectedError
 
 VARIABLES: Mapping[str, str] = {
-    "TENANTRY_STATE": "folder of a laptop installation: databases, keys, certificates, logs",
+    "TENANTRY_STATE": "state folder: databases, keys, certificates, logs; default: ~/.local/state/tenantry",
     "TENANTRY_SITE": "site.yaml, what differs between installations",
     "TENANTRY_KUBECONFIG": "kubeconfig of the runtime key, a context per control plane cluster of the site",
     "TENANTRY_BOOTSTRAP_KUBECONFIG": "kubeconfig of the bootstrap key, used to create tenants and publish tiers only",
     "TENANTRY_DATABASE_URL": "where the database is: postgresql://… or sqlite:///…",
-    "TENANTRY_SERVE_ADDR": "host:port the REST API listens on",
-    "TENANTRY_URL": "where the command line finds the REST API",
+    "TENANTRY_SERVE_ADDR": "host:port the REST API listens on; default: 127.0.0.1:8400",
+    "TENANTRY_URL": "where the command line finds the REST API; default: http://127.0.0.1:8400",
     "TENANTRY_OPERATOR_KEY_FILE": "file with the operator's key: the API accepts it, the command line sends it",
     "TENANTRY_GATEWAY_KEY_FILE": "file with the key by which gateways fetch snapshots",
     "TENANTRY_API_KEY": "a customer's key, for `tenantry endpoint chat`",
@@ -33,7 +33,7 @@ VARIABLES: Mapping[str, str] = {
     "GIT_SSH_COMMAND": "handed to git, for a delivery repository over SSH",
     "GIT_ASKPASS": "handed to git, for a delivery repository over HTTPS: a program that answers with the credential",
     "SSH_AUTH_SOCK": "handed to git: the agent that holds the SSH key",
-    "LISTEN_ADDR": "host:port (or :port) the gateway serves customers on",
+    "LISTEN_ADDR": "host:port (or :port) the gateway serves customers on; default: :8080",
     "ADMIN_ADDR": "host:port of the gateway's health, status and metrics; empty for none",
 }
 

@@ -59,7 +59,8 @@ def commands_page() -> str:
 def settings_page() -> str:
     """Every environment variable."""
     rows = [(f"`{name}`", meaning) for name, meaning in VARIABLES.items()]
-    return _page("Settings", "Read once from the environment when a process starts.", ("variable", "meaning"), rows)
+    intro = "Read once from the environment when a process starts. Files and database default to the state folder."
+    return _page("Settings", intro, ("variable", "meaning"), rows)
 
 
 def tiers_page() -> str:
