@@ -175,6 +175,7 @@ def _talk(endpoint: EndpointView, secret: str) -> None:
         model=endpoint.model.alias,
         messages=[{"role": "user", "content": QUESTION}],
         max_tokens=MAX_TOKENS,
+        temperature=0,  # the same answer each time: by chance the first token would now and then be the stop
         stop=["\n"],  # base weights, not tuned for chat: after an answer they would go on asking
         stream=True,
     )
