@@ -12,33 +12,57 @@ from functools import lru_cache
 
 from provisioner.gateway.model_field import BodyError, ModelScanner, Span, find_plain, read_string
 from provisioner.gateway.multipart import find_model_parts, is_multipart
-from provisioner.gateway.refusal import RefusedError, body_too_large, malformed_body, missing_model
+from provisioner.gateway.refusal import (
+    RefusedError,
+    body_too_large,
+    malformed_body,
+    missing_model,
+    too_many_bodies,
+)
 
 _QUICK_BYTES = 64 * 1024
 """Up to here a body that came in one piece is tried with `find_plain`, whose parser builds objects."""
 
 
+class BodyMemory:
+    """What the bodies of all connections hold together, and may hold."""
+
+    __slots__ = ("held_bytes", "limit_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.held_bytes = 0
+        self.limit_bytes = limit_bytes
+
+
 class RequestBody:
-    """Takes the pieces of a body as they arrive."""
+    """Takes the pieces of a body as they arrive. They count in `memory` for as long as the object lives."""
 
-    __slots__ = ("_data", "_form_type", "_limit_bytes", "_scanner", "_spans")
+    __slots__ = ("_data", "_form_type", "_limit_bytes", "_memory", "_scanner", "_spans")
 
-    def __init__(self, content_type: bytes | None, limit_bytes: int) -> None:
+    def __init__(self, content_type: bytes | None, limit_bytes: int, memory: BodyMemory) -> None:
         is_other = content_type is None or content_type == b"application/json" or not is_multipart(content_type)
         self._form_type = None if is_other else content_type
         self._limit_bytes = limit_bytes
+        self._memory = memory
         self._data: bytes | bytearray = b""
         self._scanner: ModelScanner | None = None
         self._spans: Sequence[Span] = ()
 
+    def __del__(self) -> None:
+        self._memory.held_bytes -= len(self._data)  # here, for a body can end in many ways
+
     def append(self, piece: bytes) -> None:
-        """Adds the next piece. Raises `RefusedError` (413) beyond the bound."""
+        """Adds the next piece. Raises `RefusedError`: 413 beyond its own bound, 503 beyond that of all bodies."""
         if not self._data:
             self._data = piece
         elif isinstance(self._data, bytearray):
             self._data += piece
         else:
             self._data = bytearray(self._data + piece)
+        memory = self._memory
+        memory.held_bytes += len(piece)
+        if memory.held_bytes > memory.limit_bytes:
+            raise RefusedError(too_many_bodies())
         if len(self._data) > self._limit_bytes:
             raise RefusedError(body_too_large(self._limit_bytes))
 

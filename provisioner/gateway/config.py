@@ -15,6 +15,8 @@ class Limits:
     """Bounds on everything that comes from outside, and how long each silence may last."""
 
     body_bytes: int = 16 * 1024 * 1024
+    body_memory_bytes: int = 1024 * 1024 * 1024
+    """Of the request bodies of all connections together, from their first byte until they are sent on; then 503."""
     header_bytes: int = 32 * 1024
     header_count: int = 100
     connections: int = 10_000

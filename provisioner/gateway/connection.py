@@ -259,6 +259,7 @@ class CallerConnection(asyncio.Protocol):
         limits = self._path.limits
         self._enter(_LINGER, limits.silence_seconds if self.is_slow else _LINGER_SECONDS)
         self._unread = b""
+        self._reader.drop()
         if not self._transport.is_closing():
             self._resume_reading()
             self._transport.write_eof()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.snapshot import Backend, Route
+from provisioner.gateway.body import BodyMemory
 from provisioner.gateway.config import Limits
 from provisioner.gateway.counters import Counters
 from provisioner.gateway.directory import Directory
@@ -30,6 +31,7 @@ class DataPath:
     naming: Naming
     counters: Counters
     pool: Pool
+    body_memory: BodyMemory
     directory: Directory | None = None
     is_draining: bool = False
     connections: set[CallerConnection] = field(default_factory=set)

@@ -216,6 +216,7 @@ class Exchange:
         )
         self._body = b""
         upstream.send(self, head, body)
+        del request.body  # an answer can take minutes
         if self._caller.is_slow:
             upstream.pause_reading()
 

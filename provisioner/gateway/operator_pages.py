@@ -51,7 +51,10 @@ class OperatorPages:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         directory, age = self._path.directory, self._subscription.age()
-        gauges: dict[str, float] = {"connections": len(self._path.connections)}
+        gauges: dict[str, float] = {
+            "connections": len(self._path.connections),
+            "body_bytes": self._path.body_memory.held_bytes,
+        }
         if directory is not None:
             gauges["snapshot_version"] = directory.snapshot.version
         if age is not None:

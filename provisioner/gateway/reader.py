@@ -74,6 +74,11 @@ class RequestReader:
         self.barren_bytes = self._fed_bytes
         return headers_too_large() if self._fed_bytes > self._limits.header_bytes else None
 
+    def drop(self) -> None:
+        """Forgets what was read and not answered."""
+        self.ready.clear()
+        self.pending = None
+
     def release(self) -> None:
         """Lets go of the parser, which refers back to this object."""
         del self._parser
@@ -116,7 +121,7 @@ class RequestReader:
             request.access = self._authenticate(withheld)
             request.target = target if target.startswith(b"/") else plain_target(target)
             request.service = find_service(method, request.target)
-            request.body = RequestBody(withheld.get(b"content-type"), limits.body_bytes)
+            request.body = RequestBody(withheld.get(b"content-type"), limits.body_bytes, self._path.body_memory)
         except RefusedError as error:
             request.refusal = error.refusal
 

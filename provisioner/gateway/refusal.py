@@ -136,5 +136,11 @@ def too_many_connections() -> Refusal:
     return Refusal(503, "overloaded", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
 
 
+def too_many_bodies() -> Refusal:
+    """503 for a body over the bound of all bodies; it is not read to its end, so the connection ends."""
+    message = "The gateway has no room for another request body."
+    return Refusal(503, "overloaded", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
+
+
 def _shown(alias: str) -> str:
     return alias if len(alias) <= _SHOWN_CHARACTERS else alias[:_SHOWN_CHARACTERS] + "…"

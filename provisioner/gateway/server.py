@@ -12,6 +12,7 @@ from random import Random
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.snapshot import Snapshot
+from provisioner.gateway.body import BodyMemory
 from provisioner.gateway.client_tls import ClientTls
 from provisioner.gateway.config import GatewayConfig, Limits, TlsFiles
 from provisioner.gateway.connection import CallerConnection
@@ -39,7 +40,14 @@ class Gateway:
         counters = Counters()
         pool = Pool(config.limits, ClientTls(config.tls) if config.tls else None, counters)
         self._config = config
-        self._path = DataPath(limits=config.limits, clock=clock, naming=Naming(random), counters=counters, pool=pool)
+        self._path = DataPath(
+            limits=config.limits,
+            clock=clock,
+            naming=Naming(random),
+            counters=counters,
+            pool=pool,
+            body_memory=BodyMemory(config.limits.body_memory_bytes),
+        )
         self._subscription = Subscription(config, clock=clock, counters=counters, publish=self._publish)
         self._operator = OperatorPages(self._path, self._subscription)
         self._server: asyncio.Server | None = None

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from provisioner.gateway.server import Limits
-from tests.gateway.conftest import Stage, StageMaker
-from tests.gateway.stub import SECRET
+from tests.gateway.conftest import Stage, StageMaker, until
+from tests.gateway.stub import SECRET, Received, answer_ok
 
 BODY = b'{"model":"chat"}'
 START = b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n"
@@ -278,3 +278,50 @@ async def test_connection_over_the_bound_is_503(make_stage: StageMaker) -> None:
         assert statuses(await stage.raw(SMUGGLED)) == [503]
         for _, writer in opened:
             writer.close()
+
+
+async def test_bodies_of_all_connections_together_are_bounded(make_stage: StageMaker) -> None:
+    """Ledger: GW-02."""
+    async with make_stage(limits=Limits(body_memory_bytes=50_000, drain_seconds=0.2)) as stage:
+        memory = stage.gateway._path.body_memory
+        body = b'{"model":"chat","x":"' + b"x" * 30_000 + b'"}'
+        data = HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+        writer.write(data[:-1])
+        await until(lambda: memory.held_bytes == len(body) - 1)
+
+        refused = await stage.raw(data)
+        assert statuses(refused) == [503]
+        assert b"retry-after: 1\r\n" in refused
+        assert b'"code": "overloaded"' in refused
+
+        writer.write(data[-1:])
+        assert statuses(await reader.read()) == [200]
+        writer.close()
+        assert statuses(await stage.raw(data)) == [200]
+        await until(lambda: memory.held_bytes == 0)
+
+
+async def test_body_of_a_caller_who_leaves_makes_room(make_stage: StageMaker) -> None:
+    async with make_stage() as stage:
+        memory = stage.gateway._path.body_memory
+        _, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+        writer.write(HEAD + b"Content-Length: 40000\r\n\r\n" + b" " * 30_000)
+        await until(lambda: memory.held_bytes == 30_000)
+        writer.transport.abort()
+        await until(lambda: memory.held_bytes == 0)
+
+
+async def test_body_that_was_sent_on_is_not_held_while_it_is_answered(stage: Stage) -> None:
+    answered = asyncio.Event()
+
+    async def wait(request: Received, writer: asyncio.StreamWriter) -> None:
+        await answered.wait()
+        await answer_ok(request, writer)
+
+    stage.replica.script = wait
+    asking = asyncio.create_task(stage.chat())
+    await until(lambda: len(stage.replica.received) == 1)
+    assert stage.gateway._path.body_memory.held_bytes == 0
+    answered.set()
+    assert (await asking).status == 200

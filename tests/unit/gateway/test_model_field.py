@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.gateway.body import RequestBody
+from provisioner.gateway.body import BodyMemory, RequestBody
 from provisioner.gateway.model_field import BodyError, ModelScanner, find_plain, read_string
 from provisioner.gateway.refusal import RefusedError
 
@@ -101,7 +101,7 @@ def test_quick_proof_never_contradicts_the_scanner(made: tuple[bytes, list[tuple
 def test_rewritten_body_differs_in_nothing_but_the_model(made: tuple[bytes, list[tuple[str, str]]]) -> None:
     """Ledger: GW-05."""
     body, members = made
-    request = RequestBody(b"application/json", 1_000_000)
+    request = RequestBody(b"application/json", 1_000_000, BodyMemory(10_000_000))
     request.append(body)
     try:
         alias = request.model()
@@ -173,19 +173,19 @@ def test_model_that_is_no_valid_string_is_refused(text: bytes) -> None:
 
 
 def test_of_two_models_the_last_one_routes_and_both_are_rewritten() -> None:
-    request = RequestBody(b"application/json", 1000)
+    request = RequestBody(b"application/json", 1000, BodyMemory(10_000_000))
     request.append(b'{"model":"first","model":"second"}')
     assert request.model() == "second"
     assert request.rewritten("m") == b'{"model":"m","model":"m"}'
 
 
 def test_scan_refuses_early_and_goes_on_where_it_stopped() -> None:
-    request = RequestBody(None, 1000)
+    request = RequestBody(None, 1000, BodyMemory(10_000_000))
     request.append(b'{"a":1,')
     request.scan()
     request.append(b'"model":"chat"}')
     assert request.model() == "chat"
-    early = RequestBody(None, 1000)
+    early = RequestBody(None, 1000, BodyMemory(10_000_000))
     early.append(b"[1,2")
     with pytest.raises(RefusedError):
         early.scan()

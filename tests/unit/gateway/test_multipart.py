@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.gateway.body import RequestBody
+from provisioner.gateway.body import BodyMemory, RequestBody
 from provisioner.gateway.refusal import RefusedError
 
 TYPE = b"multipart/form-data; boundary=edge"
@@ -25,7 +25,7 @@ def named(name: bytes) -> bytes:
 
 def read(body: bytes, content_type: bytes = TYPE) -> RequestBody:
     """The body, received."""
-    request = RequestBody(content_type, 10_000_000)
+    request = RequestBody(content_type, 10_000_000, BodyMemory(10_000_000))
     request.append(body)
     return request
 
