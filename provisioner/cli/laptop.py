@@ -13,10 +13,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import ClassVar
-
-import httpx2
 
 from provisioner.domain.errors import RejectedError, RetryableError
 from provisioner.domain.ids import RandomIds
@@ -94,13 +94,18 @@ class Laptop:
         ids = RandomIds()
         for file in (self.settings.operator_key_file, self.settings.gateway_key_file):
             write_secret(file, ids.secret())
-        for name in PROCESSES:
+        first, *others = PROCESSES
+        tell(first)
+        self.restart(first)
+        for name in others:  # both need only what the first wrote
             tell(name)
-            self.restart(name)
+            self._launch(name)
+        for name in others:
+            self._wait(name)
 
     def restart(self, name: str) -> None:
         """Start one of the processes, which does not run, and wait until it answers."""
-        self._children.start(name, [*self.command, name, *self._arguments(name)], environment=self.environ)
+        self._launch(name)
         self._wait(name)
 
     async def stop(self) -> None:
@@ -121,25 +126,35 @@ class Laptop:
         """Their process ids."""
         return [pid for name in self.living() if (pid := self._children.child(name).pid) is not None]
 
+    def _launch(self, name: str) -> None:
+        self._children.start(name, [*self.command, name, *self._arguments(name)], environment=self.environ)
+
     def _arguments(self, name: str) -> tuple[str, ...]:
         if name != "embedded":
             return ()  # the others are configured by the environment
         ports = {"port": self.ports.control_plane, "gateway-port": self.ports.tenant_gateway}
         return tuple(f"--{option}={port}" for option, port in (ports | {"public-port": self.ports.gateway}).items())
 
-    def _url(self, name: str) -> str:
-        """What answers when the process is up."""
+    def _answers(self, name: str) -> bool:
+        """Whether the process is up: any status but 503."""
         paths = {"embedded": "/readyz", "serve": "/readyz", "gateway": "/v1/models"}
         ports = {"embedded": self.ports.control_plane, "serve": self.ports.api, "gateway": self.ports.gateway}
-        return f"http://127.0.0.1:{ports[name]}{paths[name]}"
+        connection = HTTPConnection("127.0.0.1", ports[name], timeout=2.0)
+        try:
+            connection.request("GET", paths[name])
+            return connection.getresponse().status != HTTPStatus.SERVICE_UNAVAILABLE
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
 
     def _wait(self, name: str) -> None:
-        child, url = self._children.child(name), self._url(name)
+        child = self._children.child(name)
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if not child.is_alive():
                 break
-            if _answers(url) and self.settings.site.exists():
+            if self._answers(name) and self.settings.site.exists():
                 return
             time.sleep(_LOOK_SECONDS)
         lines = child.log.read_text(errors="replace").splitlines()[-15:]
@@ -167,14 +182,6 @@ def _write_whole(file: Path, text: str) -> None:
 
 def _make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def _answers(url: str) -> bool:
-    """Whether somebody answers who is up: any status but 503."""
-    try:
-        return httpx2.get(url, timeout=2.0, trust_env=False).status_code != httpx2.codes.SERVICE_UNAVAILABLE
-    except httpx2.HTTPError:
-        return False
 
 
 def _kept_ports(file: Path, wanted: Ports) -> Ports:
