@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
 from provisioner.admission.form import ONE_LINE_PATTERN, TeamName, TenantName
 from provisioner.catalog.entry import Entry
+
+_LAST_EXPIRY = datetime(9999, 1, 1, tzinfo=UTC)
+"""A moment later than this may have no name in another time zone."""
 
 
 class KeyForm(Entry):
@@ -26,5 +30,6 @@ class KeyForm(Entry):
         Field(min_length=1, max_length=100, description="ids or names of endpoints of the tenant, at most 100"),
     ] = None
     expires_at: Annotated[
-        AwareDatetime | None, Field(description="moment with a time zone from which the key is refused")
+        AwareDatetime | None,
+        Field(lt=_LAST_EXPIRY, description="moment with a time zone from which the key is refused, before year 9999"),
     ] = None

@@ -129,6 +129,8 @@ async def test_revoking_a_key_twice_is_fine(operator: httpx2.AsyncClient, acme: 
         ({"endpoints": []}, "endpoints"),
         ({"expiresAt": "2026-03-01T12:00:00Z"}, "expiresAt"),
         ({"expiresAt": "2027-03-01T12:00:00"}, "expiresAt"),
+        ({"expiresAt": "9999-12-31T23:59:59-14:00"}, "expiresAt"),
+        ({"expiresAt": "0001-01-01T00:00:00+14:00"}, "expiresAt"),
         ({"name": ""}, "name"),
         ({"secret": "mine"}, "secret"),
     ],
