@@ -150,3 +150,8 @@ def test_body_in_yaml_is_understood(api: Api) -> None:
     answer = api.http.post(api.path("configmaps"), content=body, headers={"Content-Type": "application/yaml"})
     assert answer.status_code == 201, answer.text
     assert api.get(api.path("configmaps", "a"))["data"] == {"key": "on"}
+
+
+def test_body_that_is_not_coded_as_its_header_says_is_a_bad_request(api: Api) -> None:
+    answer = api.http.post(api.path("configmaps"), content=b"not gzip", headers={"Content-Encoding": "gzip"})
+    assert answer.status_code == 400

@@ -57,7 +57,10 @@ def check_accept(request: web.Request) -> None:
 
 async def read_json(request: web.Request) -> Any:
     """The body of a request, which may be JSON or YAML whatever its type says. Raises 400 on neither."""
-    body = await request.read()
+    try:
+        body = await request.read()
+    except web.RequestPayloadError as error:
+        raise status.bad_request("the body of the request is not in the coding that its headers name") from error
     if not body:
         return None
     if request.content_type == PROTOBUF:
