@@ -13,8 +13,9 @@ from pathlib import Path
 from provisioner.domain import lease
 from provisioner.embedded.engines import engine
 
-lease.LEASE_SECONDS = float(os.environ.get("QUICK_LEASE", "2"))
-lease.HEARTBEAT_SECONDS = lease.LEASE_SECONDS / 3
+if __name__ == "__main__":  # never where tests import this
+    lease.LEASE_SECONDS = float(os.environ.get("QUICK_LEASE", "2"))
+    lease.HEARTBEAT_SECONDS = lease.LEASE_SECONDS / 3
 
 from provisioner.cli import main  # noqa: E402 - after the lease, which its readers copy
 from provisioner.cli.laptop import Laptop  # noqa: E402

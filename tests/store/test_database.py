@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import sqlite3
-from collections.abc import AsyncIterator
+import warnings
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -104,10 +106,14 @@ async def locked(url: str) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody waits long for a lock."""
     monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.02)
     monkeypatch.setattr(database_module, "TRANSACTION_SECONDS", 0.5)
+    yield
+    with warnings.catch_warnings():  # a call cut off while its connection was being made leaves that to the collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.mark.usefixtures("impatience")
