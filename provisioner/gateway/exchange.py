@@ -122,7 +122,10 @@ class Exchange:
 
     def expire(self) -> None:
         """The deadline has passed."""
-        self._note_failure("Silence" if self._has_answered else "HeaderTimeout")
+        if self._has_answered and self._caller.is_slow:
+            self._path.counters.caller_left += 1  # it does not read: the replica, which waits for it, has not failed
+        else:
+            self._note_failure("Silence" if self._has_answered else "HeaderTimeout")
         self.cancel()
         self._end_without_answer(upstream_silent())
 

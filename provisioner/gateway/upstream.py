@@ -55,7 +55,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._fields: list[Field] = []
         self._body: list[bytes] = []
-        self._head_bytes = 0
+        self._barren_bytes = 0
         self._is_head_read = False
         self._is_complete = False
         self._is_reusable = False
@@ -64,7 +64,7 @@ class UpstreamConnection(asyncio.Protocol):
     def send(self, receiver: Receiver, head: Sequence[bytes], body: bytes | bytearray) -> None:
         """Sends one whole request on a connection that is open; `receiver` gets the answer."""
         self._receiver = receiver
-        self._head_bytes = 0
+        self._barren_bytes = 0
         self._is_head_read = self._is_complete = False
         if self._transport is None:
             return
@@ -116,10 +116,11 @@ class UpstreamConnection(asyncio.Protocol):
             if not self._is_complete:
                 self._fail("MalformedAnswer")
                 return
+        self._barren_bytes = 0 if self._body or self._is_complete else self._barren_bytes + len(data)
+        if self._barren_bytes > _HEADER_BYTES:  # a header block, chunk extension or trailer without end
+            self._fail("HeaderTooLarge")
+            return
         if not self._is_head_read:
-            self._head_bytes += len(data)
-            if self._head_bytes > _HEADER_BYTES:
-                self._fail("HeaderTooLarge")
             return
         body, self._body = self._body, []
         if not self._is_complete:

@@ -8,6 +8,8 @@ import itertools
 import json
 import time
 
+import pytest
+
 from provisioner.gateway.server import Limits
 from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.stub import SECRET, Received
@@ -180,6 +182,45 @@ async def test_stream_that_falls_silent_is_broken_off(make_stage: StageMaker) ->
         assert not received.endswith(b"0\r\n\r\n")
         async with asyncio.timeout(1):
             await stage.replica.left.wait()
+
+
+@pytest.mark.parametrize("start", [b"0\r\nX: ", b"2\r\n{}\r\n0\r\n", b"2;"], ids=["trailer", "trailers", "extension"])
+async def test_framing_of_a_replica_that_does_not_end_is_bounded(stage: Stage, start: bytes) -> None:
+    sent = 0
+
+    async def endless(request: Received, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(STREAM + start)
+        while True:
+            writer.write(b"X: " + b"a" * 10_000 + b"\r\n" if b"{}" in start else b"a" * 10_000)
+            await writer.drain()
+            sent += 10_000
+
+    stage.replica.script = endless
+    received = await stage.raw(REQUEST, wait=5)
+    assert not received.endswith(b"0\r\n\r\n")
+    async with asyncio.timeout(1):
+        await stage.replica.left.wait()
+    assert sent < 20_000_000
+    assert stage.gateway._path.counters.upstream_failures == {"HeaderTooLarge": 1}
+
+
+async def test_caller_that_never_reads_is_broken_off_and_the_replica_is_not_blamed(make_stage: StageMaker) -> None:
+    async def flood(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM)
+        while True:
+            writer.write(chunk(b"x" * 65_536))
+            await writer.drain()
+
+    async with make_stage(limits=Limits(silence_seconds=0.4, drain_seconds=0.2)) as stage:
+        stage.replica.script = flood
+        _, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port, limit=1024)
+        writer.write(REQUEST)
+        async with asyncio.timeout(5):
+            await stage.replica.left.wait()
+        counters = stage.gateway._path.counters
+        assert (counters.caller_left, dict(counters.upstream_failures)) == (1, {})
+        writer.transport.abort()
 
 
 async def test_interim_answers_of_the_replica_are_not_passed_on(stage: Stage) -> None:
