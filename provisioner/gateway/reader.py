@@ -8,7 +8,7 @@ writes nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import httptools
 
@@ -48,6 +48,10 @@ class RequestReader:
         self._is_last = False
         self._target = b""
         self._fields: list[Field] = []
+        self._length: list[Field] = []
+        self._last_read: tuple[list[Field], str] = ([], "")
+        self._lines: Sequence[bytes] = ()
+        self._withheld: Mapping[bytes, bytes] = {}
         self._credentials: tuple[bytes | None, bytes | None] = (None, None)
         self._access: Access | None = None
         self._fed_bytes = 0
@@ -90,31 +94,36 @@ class RequestReader:
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field, or a trailer, which goes nowhere."""
-        self._fields.append((name.lower(), value))
+        """A header field, or a trailer, which goes nowhere. The length stands apart, for it alone changes each time."""
+        name = name.lower()
+        if name == b"content-length":
+            self._length.append((name, value))
+        else:
+            self._fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The header block is whole: everything that does not need the body is decided here."""
         parser, limits, fields, target = self._parser, self._limits, self._fields, self._target
-        self._fields, self._target = [], b""
+        length = self._length
+        self._fields, self._length, self._target = [], [], b""
         if self._fed_bytes > limits.header_bytes:
-            _check_size(target, fields, limits.header_bytes)
-        if len(fields) > limits.header_count:
+            _check_size(target, fields + length, limits.header_bytes)
+        if len(fields) + len(length) > limits.header_count:
             raise RefusedError(headers_too_large())
         version = parser.get_http_version()
         if version not in _VERSIONS:
             raise RefusedError(version_not_supported())
         if parser.should_upgrade():
             raise RefusedError(malformed_http("it asks for another protocol"))
-        lines, withheld = read_request_head(fields, version=version)
+        withheld = self._read_head(fields, version)
         self.pending = request = Request()
         request.refusal = None
         request.method = method = parser.get_method()
-        request.lines = lines
+        request.lines = self._lines
         request.request_id, request.trace_lines = self._path.naming.name(withheld)
         request.is_http_1_0 = version == "1.0"
         request.keep_alive = parser.should_keep_alive()
-        if b"content-length" in withheld and int(withheld[b"content-length"]) > limits.body_bytes:
+        if length and int(length[0][1]) > limits.body_bytes:
             raise RefusedError(body_too_large(limits.body_bytes))
         request.expects_continue = b"expect" in withheld and expects_continue(withheld)
         try:
@@ -134,13 +143,21 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        if self._fields:
-            _check_size(b"", self._fields, self._limits.header_bytes)
-            self._fields = []
+        if self._fields or self._length:
+            _check_size(b"", self._fields + self._length, self._limits.header_bytes)
+            self._fields, self._length = [], []
         request, self.pending = self.pending, None
         if request is not None:
             self.ready.append(request)
             self._is_last = not request.keep_alive
+
+    def _read_head(self, fields: list[Field], version: str) -> Mapping[bytes, bytes]:
+        """Sorts `fields`, unless they are those of this connection's last request, as a client's are as a rule."""
+        if (fields, version) != self._last_read:
+            lines, self._withheld = read_request_head(fields, version=version)
+            self._lines = (b"".join(lines),)
+            self._last_read = (fields, version)
+        return self._withheld
 
     def _authenticate(self, withheld: Mapping[bytes, bytes]) -> Access:
         """Who asks. What this connection sent last is not hashed again while the directory stays the same."""

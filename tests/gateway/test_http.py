@@ -325,3 +325,15 @@ async def test_body_that_was_sent_on_is_not_held_while_it_is_answered(stage: Sta
     assert stage.gateway._path.body_memory.held_bytes == 0
     answered.set()
     assert (await asking).status == 200
+
+
+async def test_request_is_read_by_its_own_header_block_not_by_the_last_one(stage: Stage) -> None:
+    """Each differs in one field from the request before it on the same connection."""
+    tagged = WHOLE.replace(b"Content-Length", b"X-Tag: %b\r\nContent-Length")
+    longer = HEAD + b"X-Tag: two\r\nContent-Length: 17\r\n\r\n" + BODY + b" "
+    keyless = tagged.replace(SECRET.encode(), b"tnt-other") % b"two"
+    end = WHOLE.replace(b"HTTP/1.1", b"HTTP/1.0")
+    received = await stage.raw(tagged % b"one" + tagged % b"one" + tagged % b"two" + longer + keyless + end)
+    assert statuses(received) == [200, 200, 200, 200, 401, 200]
+    seen = [(request.header("x-tag"), request.body[-1:]) for request in stage.replica.received]
+    assert seen == [("one", b"}"), ("one", b"}"), ("two", b"}"), ("two", b" "), (None, b"}")]
