@@ -78,7 +78,12 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
     try:
         asyncio.run(laptop.end_leftovers())
         with timing.part("starting processes"):
-            laptop.start(lambda name: console.print(f"[dim]starting {name} …[/dim]"))
+            laptop.launch(lambda name: console.print(f"[dim]starting {name} …[/dim]"))
+        with timing.part("publishing tiers"):  # in the meantime
+            for line in asyncio.run(publish_tiers(laptop.settings, ())):
+                console.print(f"[green]✓[/green] {line}")
+        with timing.part("starting processes"):
+            laptop.wait_until_ready()
         endpoint, secret = _make_endpoint(laptop, timing)
         with timing.part("generation"):
             _talk(endpoint, secret)
@@ -102,9 +107,6 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
 
 def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
     settings = laptop.settings
-    with timing.part("publishing tiers"):
-        for line in asyncio.run(publish_tiers(settings, ())):
-            console.print(f"[green]✓[/green] {line}")
     with timing.part("creating the tenant"):
         _call(settings, _ensure_tenant)
     console.print(f"[green]✓[/green] tenant {TENANT}")

@@ -86,7 +86,12 @@ class Laptop:
             await self._children.end(name, grace_seconds=GRACE_SECONDS)
 
     def start(self, tell: Callable[[str], None]) -> None:
-        """Start the three processes and wait until each answers.
+        """Start the three processes and wait until each answers. Raises what `launch` raises."""
+        self.launch(tell)
+        self.wait_until_ready()
+
+    def launch(self, tell: Callable[[str], None]) -> None:
+        """Start the three processes and wait until the control plane answers; the others need what it wrote.
 
         Raises RejectedError when a port is taken, RetryableError with the log's last lines.
         """
@@ -97,10 +102,13 @@ class Laptop:
         first, *others = PROCESSES
         tell(first)
         self.restart(first)
-        for name in others:  # both need only what the first wrote
+        for name in others:
             tell(name)
             self._launch(name)
-        for name in others:
+
+    def wait_until_ready(self) -> None:
+        """Wait until every process answers. Raises RetryableError with the log's last lines."""
+        for name in PROCESSES:
             self._wait(name)
 
     def restart(self, name: str) -> None:

@@ -70,6 +70,7 @@ def root(
 
 def run() -> None:
     """The entry point of the console script."""
+    os.umask(0o077)  # databases, logs and certificates are for our own user, whoever may enter their folder
     sys.exit(main(sys.argv[1:]))
 
 
