@@ -57,6 +57,13 @@ def test_one_key_works_over_http_and_on_the_command_line(installation: Installat
     assert chat.stdout.strip()
 
 
+def test_what_the_processes_write_is_for_their_own_user(installation: Installation, secret: str) -> None:
+    ours = installation.state / "processes"  # whose files are made by the process that runs the tests
+    written = [path for path in installation.state.rglob("*") if path.is_file() and ours not in path.parents]
+    assert {path.name for path in written} >= {"tenantry.sqlite", "apiserver.sqlite", "site.yaml"}
+    assert [path for path in written if path.stat().st_mode & 0o077] == []
+
+
 @pytest.mark.parametrize("key", [None, "", "tnt-wrong", "Bearer"])
 def test_strangers_are_refused_from_outside(installation: Installation, secret: str, key: str | None) -> None:
     """Ledger: SEC-05"""
