@@ -97,6 +97,20 @@ async def test_next_commit_changes_and_prunes(tmp_path: Path) -> None:
         assert settled["sync"]["status"] == "Synced"
 
 
+async def test_commit_without_any_manifest_wipes_nothing_out(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        await publish(world)
+        await eventually_synced(world, _deliver(world, _map("one"), _map("two")))
+        revision = commit(world.repository, "ep-one", {"endpoints/ep-one/README": "nothing to see"})
+        status = await eventually(world.application, lambda found: found.get("conditions"))
+        assert status["conditions"][0]["type"] == "SyncError"
+        assert revision in status["conditions"][0]["message"]
+        assert status["sync"]["status"] == "OutOfSync"
+        assert await _names(world) == {"one", "two"}
+        await eventually_synced(world, _deliver(world, _map("two")))
+        await eventually(lambda: _names(world), lambda found: found == {"two"})
+
+
 async def test_what_argo_cd_did_not_make_is_left_alone(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
         await publish(world)

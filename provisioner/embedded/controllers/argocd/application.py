@@ -134,6 +134,11 @@ class Applications:
         if look.wanted.automated is None or (done and (healed or back)):
             look.status["operationState"] = before or None
             return
+        if automated.get("prune") and not automated.get("allowEmpty") and comparison.wipes_out:
+            look.status["operationState"] = before or None
+            message = f"not syncing to {revision}: nothing that is there would be left"
+            self._report(look, "SyncError", message, health=comparison.health)
+            return
         now = self._clock.now()
         again = fresh or done
         started = now if again else datetime.fromisoformat(before["startedAt"])

@@ -36,6 +36,11 @@ class Comparison:
         return all(resource.is_synced for resource in self.resources if prunes or resource.wanted is not None)
 
     @property
+    def wipes_out(self) -> bool:
+        """Whether there are resources and none of them is wanted any more."""
+        return bool(self.resources) and all(resource.wanted is None for resource in self.resources)
+
+    @property
     def health(self) -> Health:
         """The worst health, with the name of the resource that has it."""
         named = [
