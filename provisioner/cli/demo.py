@@ -112,8 +112,7 @@ def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
     console.print(f"[green]✓[/green] tenant {TENANT}")
     console.rule(f"endpoint {TENANT}/{NAME} on tier {TIER}", align="left")
     with timing.part("creating the endpoint"):
-        endpoint, operation = _call(settings, ensure_endpoint)
-    loading = loading_seconds(operation)
+        endpoint, loading = _call(settings, ensure_endpoint)
     timing.parts["model loading"] = loading
     timing.parts["creating the endpoint"] -= loading
     created = _call(
@@ -134,18 +133,26 @@ async def _ensure_tenant(client: Client) -> None:
     _require_success(await show_progress(client.watch_operation(operation.id, timeout_seconds=60), operation))
 
 
-async def ensure_endpoint(client: Client) -> tuple[EndpointView, OperationView]:
-    """The demo's endpoint, Ready, and the operation that made it. Raises what became of the operation."""
+async def ensure_endpoint(client: Client) -> tuple[EndpointView, float]:
+    """The demo's endpoint, Ready, and the seconds that its model took to load, 0 for one that was there already.
+
+    Raises what became of the operation.
+    """
     await _finish_deletion(client)
     try:
         endpoint = await client.get_endpoint(f"{TENANT}/{NAME}")
+        if endpoint.phase == "Ready":
+            console.print(
+                f"[green]✓[/green] it is there from an earlier run, since {endpoint.created_at:%Y-%m-%d %H:%M}Z"
+            )
+            return endpoint, 0.0
         operation = await client.get_operation(endpoint.identifiers.operation)
     except NotFoundError:
         accepted = await client.create_endpoint(REQUEST, idempotency_key=new_idempotency_key())
         operation = accepted.operation
     operation = await show_progress(client.watch_operation(operation.id, timeout_seconds=READY_SECONDS), operation)
     _require_success(operation)
-    return await client.get_endpoint(f"{TENANT}/{NAME}"), operation
+    return await client.get_endpoint(f"{TENANT}/{NAME}"), loading_seconds(operation)
 
 
 async def _finish_deletion(client: Client) -> None:
@@ -172,7 +179,8 @@ def _talk(endpoint: EndpointView, secret: str) -> None:
 
     console.rule("a completion, through the gateway, with the official openai client", align="left")
     console.print(f"[bold]> {QUESTION}[/bold]")
-    client = openai.OpenAI(base_url=endpoint.url, api_key=secret, timeout=120)
+    # Retried while 503: an endpoint of an earlier run loads its model again.
+    client = openai.OpenAI(base_url=endpoint.url, api_key=secret, timeout=120, max_retries=8)
     stream = client.chat.completions.create(
         model=endpoint.model.alias,
         messages=[{"role": "user", "content": QUESTION}],
