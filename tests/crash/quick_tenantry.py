@@ -17,8 +17,8 @@ if __name__ == "__main__":  # never where tests import this
     lease.LEASE_SECONDS = float(os.environ.get("QUICK_LEASE", "2"))
     lease.HEARTBEAT_SECONDS = lease.LEASE_SECONDS / 3
 
-from provisioner.cli import main  # noqa: E402 - after the lease, which its readers copy
-from provisioner.cli.laptop import Laptop  # noqa: E402
+from provisioner.cli import main
+from provisioner.cli.laptop import Laptop
 
 COMMAND = (sys.executable, "-m", "tests.crash.quick_tenantry")
 _ENGINE = engine.Engine((sys.executable, str(Path(__file__).parents[1] / "contract" / "model_engine.py")))
