@@ -16,7 +16,7 @@ from urllib.parse import quote
 import httpx2
 
 from provisioner.client.problems import error_of
-from provisioner.domain.errors import InvariantError, RetryableError
+from provisioner.domain.errors import InvariantError, NotFoundError, RetryableError
 from provisioner.wire.endpoint import EndpointAccepted, EndpointView
 from provisioner.wire.key import KeyCreated, KeyView
 from provisioner.wire.message import Message
@@ -82,11 +82,11 @@ class Client:
 
     async def get_endpoint(self, reference: str) -> EndpointView:
         """One endpoint by id or `tenant/name`."""
-        return _one(EndpointView, await self._send("GET", f"/endpoints/{quote(reference)}"))
+        return _one(EndpointView, await self._send("GET", _path("endpoints", reference)))
 
     async def delete_endpoint(self, reference: str, *, idempotency_key: str) -> OperationView:
         """Give an endpoint up."""
-        answer = await self._send("DELETE", f"/endpoints/{quote(reference)}", idempotency_key=idempotency_key)
+        answer = await self._send("DELETE", _path("endpoints", reference), idempotency_key=idempotency_key)
         return _one(OperationView, answer)
 
     async def list_operations(self, tenant: str | None = None) -> list[OperationView]:
@@ -95,7 +95,7 @@ class Client:
 
     async def get_operation(self, operation: str) -> OperationView:
         """One operation."""
-        return _one(OperationView, await self._send("GET", f"/operations/{quote(operation, safe='')}"))
+        return _one(OperationView, await self._send("GET", _path("operations", operation)))
 
     async def watch_operation(self, operation: str, *, timeout_seconds: float) -> AsyncIterator[OperationView]:
         """The operation now and after every change, until it has ended.
@@ -149,12 +149,12 @@ class Client:
 
     async def revoke_key(self, key: str) -> KeyView:
         """Revoke a key."""
-        return _one(KeyView, await self._send("DELETE", f"/keys/{quote(key, safe='')}"))
+        return _one(KeyView, await self._send("DELETE", _path("keys", key)))
 
     async def _poll(self, operation: str, seen: datetime | None, *, wait: float) -> OperationView:
         query = {"wait": f"{wait:.3f}", "seen": seen.isoformat()} if seen else {}
         answer = await self._send(
-            "GET", f"/operations/{quote(operation, safe='')}", query=query, timeout_seconds=wait + TIMEOUT_SECONDS
+            "GET", _path("operations", operation), query=query, timeout_seconds=wait + TIMEOUT_SECONDS
         )
         return _one(OperationView, answer)
 
@@ -182,6 +182,13 @@ class Client:
         if answer.is_success:
             return answer
         raise error_of(answer.status_code, answer.content, answer.headers.get("Retry-After"))
+
+
+def _path(collection: str, name: str) -> str:
+    """The path of one thing. Raises NotFoundError for a name that would lead out of the collection."""
+    if not {"", ".", ".."}.isdisjoint(name.split("/")):
+        raise NotFoundError(f"finding it among the {collection}: nothing has a name of this form: {name}")
+    return f"/{collection}/{quote(name)}"
 
 
 def _query(tenant: str | None) -> dict[str, str]:

@@ -57,6 +57,18 @@ async def test_the_life_of_an_endpoint_through_the_client(client: Client, acme: 
     assert len(await client.list_operations("acme")) == 3
 
 
+async def test_a_name_never_leads_to_another_path(client: Client, acme: str) -> None:
+    key = (await client.create_key(tenant="acme", name="ci")).key
+    for name in (f"acme/../../keys/{key.id}", f"../keys/{key.id}", "..", ".", "", "acme/", f"acme/%2e%2e/{key.id}"):
+        with pytest.raises(NotFoundError):
+            await client.delete_endpoint(name, idempotency_key="d")
+        with pytest.raises(NotFoundError):
+            await client.get_operation(name)
+    with pytest.raises(NotFoundError):
+        await client.revoke_key(f"../keys/{key.id}")
+    assert [listed.revoked_at for listed in await client.list_keys()] == [None]
+
+
 async def test_problems_come_back_as_the_errors_they_were(client: Client, acme: str) -> None:
     with pytest.raises(NotFoundError) as missing:
         await client.get_endpoint("acme/none")
