@@ -132,7 +132,12 @@ async def run_gateway(config: GatewayConfig, *, clock: Clock, stop: asyncio.Even
     """Serves until `stop` is set, then drains and returns."""
     _allow_open_files()
     gateway = await start_gateway(config, clock=clock)
-    _log.info("serving", extra={"action": "serving", "port": gateway.port, "admin_port": gateway.admin_port})
+    _log.info(
+        "serving on %s:%d",
+        config.listen_host,
+        gateway.port,
+        extra={"action": "serving", "port": gateway.port, "admin_port": gateway.admin_port},
+    )
     await stop.wait()
     await gateway.close()
 

@@ -41,6 +41,7 @@ class Subscription:
         self._counters = counters
         self._publish = publish
         self._etag: str | None = None
+        self._trouble = ""
         self._confirmed_at: datetime | None = None
 
     def age(self) -> timedelta | None:
@@ -110,6 +111,9 @@ class Subscription:
         return bytes(content)
 
     async def _confirm(self) -> None:
+        if self._trouble:
+            _log.info("the control plane is back", extra={"action": "control_plane_back"})
+        self._trouble = ""
         self._confirmed_at = self._clock.now()
         moment = self._confirmed_at.timestamp()
         with contextlib.suppress(FileNotFoundError):
@@ -127,7 +131,9 @@ class Subscription:
     def _note_failure(self, reason: str, error: Exception) -> None:
         self._counters.snapshot_failures[reason] += 1
         shown = type(error).__name__ if isinstance(error, ValidationError) else str(error)
-        _log.warning("keeping the last snapshot: %s", reason, extra={"action": "snapshot_kept", "error": shown})
+        if reason != self._trouble:  # a trouble that goes on is told once
+            _log.warning("keeping the last snapshot: %s", reason, extra={"action": "snapshot_kept", "error": shown})
+        self._trouble = reason
 
 
 def _store(path: Path, content: bytes) -> None:
