@@ -7,6 +7,10 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")
 
 REQUIRED = frozenset(filter(None, os.environ.get("TENANTRY_REQUIRE", "").split(",")))
 """Components that must be there: CI installs them, so a skip for want of one is a failure."""
