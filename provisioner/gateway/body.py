@@ -39,12 +39,15 @@ class RequestBody:
 
     __slots__ = ("_data", "_form_type", "_limit_bytes", "_memory", "_scanner", "_spans")
 
-    def __init__(self, content_type: bytes | None, limit_bytes: int, memory: BodyMemory) -> None:
+    def __init__(
+        self, content_type: bytes | None, limit_bytes: int, memory: BodyMemory, data: bytes = b""
+    ) -> None:
         is_other = content_type is None or content_type == b"application/json" or not is_multipart(content_type)
         self._form_type = None if is_other else content_type
         self._limit_bytes = limit_bytes
         self._memory = memory
-        self._data: bytes | bytearray = b""
+        self._data: bytes | bytearray = data
+        memory.held_bytes += len(data)
         self._scanner: ModelScanner | None = None
         self._spans: Sequence[Span] = ()
 
@@ -65,6 +68,10 @@ class RequestBody:
             raise RefusedError(too_many_bodies())
         if len(self._data) > self._limit_bytes:
             raise RefusedError(body_too_large(self._limit_bytes))
+
+    def holds(self, data: bytes) -> bool:
+        """Whether the body is `data`."""
+        return self._data == data
 
     def scan(self) -> None:
         """Reads on in what has arrived, so that a big body is not read in one go. Raises `RefusedError` (400)."""

@@ -26,6 +26,7 @@ from provisioner.gateway.refusal import (
     unauthenticated,
     version_not_supported,
 )
+from provisioner.gateway.repetition import Repetition
 from provisioner.gateway.request import Access, Request, find_service, plain_target
 
 _VERSIONS = frozenset(("1.0", "1.1"))
@@ -46,6 +47,8 @@ class RequestReader:
         self._limits = path.limits
         self._parser = httptools.HttpRequestParser(self)
         self._is_last = False
+        self._is_between = True
+        self._repetition: Repetition | None = None
         self._target = b""
         self._fields: list[Field] = []
         self._length: list[Field] = []
@@ -61,6 +64,13 @@ class RequestReader:
         """Reads on, and gives the refusal with which the connection must end, if it must."""
         if self._is_last:
             return None
+        starts_between = self._is_between
+        if starts_between and self._repetition is not None:
+            request = self._repetition.request_in(data)
+            if request is not None:
+                self.barren_bytes = 0
+                self.ready.append(request)
+                return None
         self._fed_bytes = self.barren_bytes + len(data)
         try:
             self._parser.feed_data(data)
@@ -72,6 +82,8 @@ class RequestReader:
             if not self._is_last:  # what follows a request that closes its connection is of no interest
                 return malformed_http(str(error))
         if self.ready or self._has_body_moved:
+            if starts_between and self._is_between and len(self.ready) == 1 and not self._is_last:
+                self._repetition = Repetition.of(self.ready[0], data, self._path)
             self._has_body_moved = False
             self.barren_bytes = 0
             return None
@@ -88,6 +100,10 @@ class RequestReader:
         del self._parser
 
     # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request line."""
+        self._is_between = False
 
     def on_url(self, url: bytes) -> None:
         """A piece of the request line's target."""
@@ -120,6 +136,7 @@ class RequestReader:
         request.refusal = None
         request.method = method = parser.get_method()
         request.lines = self._lines
+        request.withheld = withheld
         request.request_id, request.trace_lines = self._path.naming.name(withheld)
         request.is_http_1_0 = version == "1.0"
         request.keep_alive = parser.should_keep_alive()
@@ -143,6 +160,7 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         """The request is whole."""
+        self._is_between = True
         if self._fields or self._length:
             _check_size(b"", self._fields + self._length, self._limits.header_bytes)
             self._fields, self._length = [], []
