@@ -39,15 +39,12 @@ class RequestBody:
 
     __slots__ = ("_data", "_form_type", "_limit_bytes", "_memory", "_scanner", "_spans")
 
-    def __init__(
-        self, content_type: bytes | None, limit_bytes: int, memory: BodyMemory, data: bytes = b""
-    ) -> None:
+    def __init__(self, content_type: bytes | None, limit_bytes: int, memory: BodyMemory) -> None:
         is_other = content_type is None or content_type == b"application/json" or not is_multipart(content_type)
         self._form_type = None if is_other else content_type
         self._limit_bytes = limit_bytes
         self._memory = memory
-        self._data: bytes | bytearray = data
-        memory.held_bytes += len(data)
+        self._data: bytes | bytearray = b""
         self._scanner: ModelScanner | None = None
         self._spans: Sequence[Span] = ()
 

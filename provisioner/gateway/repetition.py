@@ -1,8 +1,9 @@
-"""Recognises a request whose header block, but for its length, is byte for byte the last one of its connection.
+"""Recognises a request whose header block, but for its length, is byte for byte an earlier one of its connection.
 
 A client says the same with every request. What was parsed, checked and sorted once is not parsed again: the same bytes
-at the same place have the same meaning. Anything else (another header, a part of a request, more than one, a body over
-the bound, a new directory, an expired key) is left to the parser, and so are all refusals. Used by `reader`.
+at the same place have the same meaning. Anything else (another header, a part of one, more than one request, a body
+over the bound, a new directory, an expired key) is left to the parser, and so is every refusal of a header block. Used
+by `reader`.
 """
 
 from __future__ import annotations
@@ -14,49 +15,55 @@ from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
 from provisioner.gateway.request import Request
 
-_LENGTH = re.compile(rb"\r\ncontent-length: ?([0-9]{1,9})\r\n", re.IGNORECASE)
 _LENGTH_DIGITS = 9
+_LENGTH = re.compile(rb"\r\ncontent-length: ?([0-9]{1,%d})\r\n" % _LENGTH_DIGITS, re.IGNORECASE)
 
 
 class Repetition:
-    """The header block of `request`, as the bytes before and after the digits of its length."""
+    """A header block to recognise: the bytes before and after the digits of its length, and what they mean."""
 
-    __slots__ = ("_after", "_before", "_path", "_request")
+    __slots__ = ("_after", "_before", "_meaning", "_path")
 
-    def __init__(self, request: Request, path: DataPath, before: bytes, after: bytes) -> None:
-        self._request = request
+    def __init__(self, path: DataPath, before: bytes, after: bytes, meaning: Request) -> None:
         self._path = path
         self._before = before
         self._after = after
+        self._meaning = meaning
 
     @classmethod
     def of(cls, request: Request, data: bytes, path: DataPath) -> Repetition | None:
-        """What to look for after `request`, which the parser has found to be all of `data`; None if it has no length
-        or was refused."""
-        length = _LENGTH.search(data)
-        end = data.find(b"\r\n\r\n") + 4
-        if length is None or request.refusal is not None or not request.body.holds(data[end:]):
-            return None
-        return cls(request, path, data[: length.start(1)], data[length.end(1) : end])
+        """What to look for after `request`, the only one that the parser found in `data`, whole or not.
 
-    def request_in(self, data: bytes) -> Request | None:
-        """The request that `data` is from its first byte to its last; None when it is not a repetition.
-
-        The last request's object is used again: its connection is done with it before it reads on.
+        None unless `data` is a plain header block with a length and what there is of the body. One near the bound is
+        parsed each time.
         """
-        before, after, request, path = self._before, self._after, self._request, self._path
-        start = len(before)
+        end = data.find(b"\r\n\r\n") + 4
+        length = _LENGTH.search(data, 0, end)
+        if length is None or end + _LENGTH_DIGITS > path.limits.header_bytes:
+            return None
+        if request.refusal is not None or not request.keep_alive or not request.body.holds(data[end:]):
+            return None
+        return cls(path, data[: length.start(1)], data[length.end(1) : end], request.again())
+
+    def request_in(self, data: bytes) -> tuple[Request, bytes, int] | None:
+        """The request with which `data` begins, what there is of its body, and how long that will be.
+
+        None when `data` must be parsed.
+        """
+        after, path = self._after, self._path
+        start = len(self._before)
         end = data.find(b"\r", start, start + _LENGTH_DIGITS + 1)
         digits = data[start:end]
-        if not (data.startswith(before) and data.startswith(after, end) and digits.isdigit()):
+        if not (digits.isdigit() and data.startswith(self._before) and data.startswith(after, end)):
             return None
         body = data[end + len(after) :]
-        length, limit_bytes, memory = len(body), path.limits.body_bytes, path.body_memory
-        if int(digits) != length or length > limit_bytes or memory.held_bytes + length > memory.limit_bytes:
+        length, limit_bytes = int(digits), path.limits.body_bytes
+        if len(body) > length or length > limit_bytes:
             return None
-        directory, key = request.access
+        directory, key = self._meaning.access
         if directory is not path.directory or (key.expires_at is not None and is_expired(key, path.clock)):
             return None
+        request = self._meaning.again()
         request.request_id, request.trace_lines = path.naming.name(request.withheld)
-        request.body = RequestBody(request.withheld.get(b"content-type"), limit_bytes, memory, body)
-        return request
+        request.body = RequestBody(request.withheld.get(b"content-type"), limit_bytes, path.body_memory)
+        return request, body, length

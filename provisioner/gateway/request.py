@@ -86,6 +86,21 @@ class Request:
     trace_lines: Sequence[bytes]
     withheld: Mapping[bytes, bytes]
 
+    def again(self) -> Request:
+        """Another request with the same header block; its names and its body are still to be set."""
+        other = Request()
+        other.access = self.access
+        other.expects_continue = self.expects_continue
+        other.is_http_1_0 = self.is_http_1_0
+        other.keep_alive = self.keep_alive
+        other.lines = self.lines
+        other.method = self.method
+        other.refusal = self.refusal
+        other.service = self.service
+        other.target = self.target
+        other.withheld = self.withheld
+        return other
+
 
 def plain_target(target: bytes) -> bytes:
     """The path and query of an absolute target (`http://host/path`), which HTTP/1.1 asks servers to take.
