@@ -30,6 +30,8 @@ from provisioner.gateway.repetition import Repetition
 from provisioner.gateway.request import Access, Request, find_service, plain_target
 
 _VERSIONS = frozenset(("1.0", "1.1"))
+_MISSES = 8
+"""A connection on which so many requests in a row repeated nothing is not expected to repeat anything."""
 
 
 class RequestReader:
@@ -49,6 +51,7 @@ class RequestReader:
         self._is_last = False
         self._is_between = True
         self._repetition: Repetition | None = None
+        self._misses = 0
         self._missing_bytes = 0
         self._target = b""
         self._fields: list[Field] = []
@@ -65,13 +68,14 @@ class RequestReader:
             rest = data[self._missing_bytes :]
             refusal = self._take_body(self.pending, data[: self._missing_bytes])
             return self.feed(rest) if rest and refusal is None else refusal
-        starts_between = self._is_between
-        if starts_between and self._repetition is not None:
+        may_repeat = self._is_between and self._misses < _MISSES
+        if may_repeat and self._repetition is not None:
             repeated = self._repetition.request_in(data)
             if repeated is not None:
                 self.pending, body, self._missing_bytes = repeated
-                self.barren_bytes = 0
+                self.barren_bytes = self._misses = 0
                 return self._take_body(repeated[0], body)
+            self._misses += 1
         self._fed_bytes = self.barren_bytes + len(data)
         try:
             self._parser.feed_data(data)
@@ -82,7 +86,7 @@ class RequestReader:
                 return error.__context__.refusal
             if not self._is_last:  # what follows a request that closes its connection is of no interest
                 return malformed_http(str(error))
-        if starts_between:
+        if may_repeat:
             self._learn(data)
         if self.ready or self._has_body_moved:
             self._has_body_moved = False

@@ -8,15 +8,13 @@ by `reader`.
 
 from __future__ import annotations
 
-import re
-
 from provisioner.gateway.body import RequestBody
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
 from provisioner.gateway.request import Request
 
+_LENGTH = b"\r\ncontent-length: "
 _LENGTH_DIGITS = 9
-_LENGTH = re.compile(rb"\r\ncontent-length: ?([0-9]{1,%d})\r\n" % _LENGTH_DIGITS, re.IGNORECASE)
 
 
 class Repetition:
@@ -37,13 +35,15 @@ class Repetition:
         None unless `data` is a plain header block with a length and what there is of the body. One near the bound is
         parsed each time.
         """
-        end = data.find(b"\r\n\r\n") + 4
-        length = _LENGTH.search(data, 0, end)
-        if length is None or end + _LENGTH_DIGITS > path.limits.header_bytes:
+        size = data.find(b"\r\n\r\n") + 4
+        at = data[:size].lower().find(_LENGTH)
+        if at < 0 or size + _LENGTH_DIGITS > path.limits.header_bytes:
             return None
-        if request.refusal is not None or not request.keep_alive or not request.body.holds(data[end:]):
+        start = at + len(_LENGTH)
+        end = data.find(b"\r", start)
+        if not data[start:end].isdigit() or request.refusal is not None or not request.keep_alive:
             return None
-        return cls(path, data[: length.start(1)], data[length.end(1) : end], request.again())
+        return cls(path, data[:start], data[end:size], request.again()) if request.body.holds(data[size:]) else None
 
     def request_in(self, data: bytes) -> tuple[Request, bytes, int] | None:
         """The request with which `data` begins, what there is of its body, and how long that will be.
