@@ -120,22 +120,49 @@ async def test_refusal_is_the_same_after_a_good_request(stage: Stage, second: by
 
 async def test_length_in_a_body_is_not_taken_for_the_length(stage: Stage) -> None:
     body = b'{"model":"chat",\r\ncontent-length: 24\r\n\r\n"a":1}'
-    start = START + b"Content-Length:  %d\r\n\r\n" % len(body)
+    start = START + b"Content-Length:%d\r\n\r\n" % len(body)
     async with line(stage) as caller:
         assert await caller.ask(start + body) == 400
         assert await caller.ask(start + body.replace(b"24", b"16")) == 400
+        assert await caller.ask(request(BODIES[0])) == 200
 
 
-async def test_repeated_key_stops_when_it_expires_or_is_revoked(stage: Stage) -> None:
+async def test_header_block_behind_another_request_keeps_its_own_meaning(stage: Stage) -> None:
+    keys = (make_key(), make_key("tnt-barred", endpoints=()))
+    await stage.publish(make_snapshot(make_route(stage.backend), keys=keys, version=3))
+    allowed = request(BODIES[0])
+    barred = allowed.replace(SECRET.encode(), b"tnt-barred")
+    async with line(stage) as caller:
+        assert await caller.ask(allowed) == 200
+        assert await caller.ask(*cut(allowed + barred, len(allowed) - 3)) == 200
+        assert await caller.status() == 403
+        assert await caller.ask(barred) == 403
+        assert await caller.ask(allowed) == 200
+
+
+async def test_repeated_key_stops_when_it_expires(stage: Stage) -> None:
     key = make_key(expires_at=NOW.replace(minute=1))
     await stage.publish(make_snapshot(make_route(stage.backend), keys=(key,), version=3))
-    async with line(stage) as expiring, line(stage) as revoked:
-        assert await expiring.ask(request(BODIES[0])) == 200
-        assert await revoked.ask(request(BODIES[0])) == 200
+    async with line(stage) as caller:
+        assert await caller.ask(request(BODIES[0])) == 200
         stage.clock.step(60)
-        assert await expiring.ask(request(BODIES[0])) == 401
-        await stage.publish(make_snapshot(make_route(stage.backend), keys=(make_key("tnt-new"),), version=4))
-        assert await revoked.ask(request(BODIES[0])) == 401
+        assert await caller.ask(request(BODIES[0])) == 401
+
+
+async def test_repeated_key_stops_when_it_is_revoked(stage: Stage) -> None:
+    async with line(stage) as caller:
+        assert await caller.ask(request(BODIES[0])) == 200
+        await stage.publish(make_snapshot(make_route(stage.backend), keys=(make_key("tnt-new"),), version=3))
+        assert await caller.ask(request(BODIES[0])) == 401
+
+
+async def test_connection_that_never_repeats_is_served_like_any_other(stage: Stage) -> None:
+    async with line(stage) as caller:
+        for number in range(12):
+            assert await caller.ask(request(BODIES[0], more=b"X-Number: %d\r\n" % number)) == 200
+        assert await caller.ask(request(BODIES[1]), request(BODIES[1])) == 200
+        assert await caller.status() == 200
+    assert [seen.header("x-number") for seen in stage.replica.received] == [*map(str, range(12)), None, None]
 
 
 async def test_repeated_body_counts_in_the_memory_of_all_and_leaves_it(make_stage: StageMaker) -> None:
