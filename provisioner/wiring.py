@@ -301,6 +301,7 @@ async def _serve_api(app: FastAPI, listener: socket.socket, stop: asyncio.Event)
         def capture_signals(self) -> Iterator[None]:
             yield
 
+    logging.getLogger(__name__).info("serving on %s:%d", *listener.getsockname()[:2])
     server = Server(uvicorn.Config(app, access_log=False, log_config=None))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())

@@ -68,7 +68,8 @@ async def _taken_name(raw: Any, services: Services) -> tuple[Finding, ...]:
 
 def _text(raw: Any, field: str) -> str | None:
     value = raw.get(field) if isinstance(raw, Mapping) else None
-    return value if isinstance(value, str) and len(value) <= 63 and value.isascii() else None
+    is_name = isinstance(value, str) and len(value) <= 63 and value.isascii() and value.isprintable()
+    return value if is_name else None  # PostgreSQL does not take every text even to look for it
 
 
 def _rejected(findings: tuple[Finding, ...]) -> RejectedError:

@@ -199,6 +199,12 @@ def _kept_ports(file: Path, wanted: Ports) -> Ports:
         return Ports(**json.loads(file.read_text()))
     except FileNotFoundError:
         ports = wanted.free()
+    except (ValueError, TypeError) as error:
+        raise RejectedError(
+            f"reading the ports of this installation: not readable: {file}",
+            reason="BadPorts",
+            hint="remove the file to choose ports anew; endpoints keep the URL they were made with",
+        ) from error
     _write_whole(file, json.dumps(asdict(ports)))
     return ports
 

@@ -7,7 +7,9 @@ drain, end. Runs on any asyncio loop; a production process uses uvloop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import resource
 from random import Random
 
 from provisioner.domain.clock import Clock
@@ -128,7 +130,21 @@ async def start_gateway(config: GatewayConfig, *, clock: Clock, random: Random |
 
 async def run_gateway(config: GatewayConfig, *, clock: Clock, stop: asyncio.Event) -> None:
     """Serves until `stop` is set, then drains and returns."""
+    _allow_open_files()
     gateway = await start_gateway(config, clock=clock)
-    _log.info("serving", extra={"action": "serving", "port": gateway.port, "admin_port": gateway.admin_port})
+    _log.info(
+        "serving on %s:%d",
+        config.listen_host,
+        gateway.port,
+        extra={"action": "serving", "port": gateway.port, "admin_port": gateway.admin_port},
+    )
     await stop.wait()
     await gateway.close()
+
+
+def _allow_open_files() -> None:
+    """Asks for every open file that the system lets us have: shells start a process with 1,024 of them, one request
+    takes two, and a connection beyond the last is dropped without a word."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS calls its bound infinite and then refuses that
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -41,6 +41,7 @@ class Subscription:
         self._counters = counters
         self._publish = publish
         self._etag: str | None = None
+        self._trouble = ""
         self._confirmed_at: datetime | None = None
 
     def age(self) -> timedelta | None:
@@ -95,7 +96,7 @@ class Subscription:
             etag = answer.headers.get("ETag")
         self._use(_SNAPSHOT.validate_json(content))
         self._etag = etag
-        self._confirmed_at = self._clock.now()
+        self._note_success()
         await asyncio.to_thread(_store, self._config.snapshot_file, content)
         if etag is None:
             await asyncio.sleep(_RETRY_SECONDS)  # without a version there is nothing to wait for a change of
@@ -109,9 +110,15 @@ class Subscription:
                 raise ValueError(f"the snapshot is larger than the limit in bytes: {limit}")
         return bytes(content)
 
-    async def _confirm(self) -> None:
+    def _note_success(self) -> datetime:
+        if self._trouble:
+            _log.info("the control plane is back", extra={"action": "control_plane_back"})
+        self._trouble = ""
         self._confirmed_at = self._clock.now()
-        moment = self._confirmed_at.timestamp()
+        return self._confirmed_at
+
+    async def _confirm(self) -> None:
+        moment = self._note_success().timestamp()
         with contextlib.suppress(FileNotFoundError):
             await asyncio.to_thread(os.utime, self._config.snapshot_file, (moment, moment))
 
@@ -127,7 +134,9 @@ class Subscription:
     def _note_failure(self, reason: str, error: Exception) -> None:
         self._counters.snapshot_failures[reason] += 1
         shown = type(error).__name__ if isinstance(error, ValidationError) else str(error)
-        _log.warning("keeping the last snapshot: %s", reason, extra={"action": "snapshot_kept", "error": shown})
+        if reason != self._trouble:  # a trouble that goes on is told once
+            _log.warning("keeping the last snapshot: %s", reason, extra={"action": "snapshot_kept", "error": shown})
+        self._trouble = reason
 
 
 def _store(path: Path, content: bytes) -> None:

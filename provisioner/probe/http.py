@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx2
 
+from provisioner.domain.errors import RejectedError
 from provisioner.domain.snapshot import Backend
 from provisioner.probe.interface import ProbeResult
 from provisioner.probe.request import SmallRequest, is_answer, served_models, small_request
@@ -54,9 +55,17 @@ class HttpProbe:
     """`Probe` with our client certificate (PEM files) and the CA that signs tenants' Gateways (PEM file)."""
 
     def __init__(self, *, client_cert: Path, client_key: Path, server_ca: Path) -> None:
-        ours = ssl.create_default_context(cafile=str(server_ca))
-        ours.load_cert_chain(str(client_cert), str(client_key))
-        stranger = ssl.create_default_context(cafile=str(server_ca))
+        """RejectedError (`BadCertificates`) when the files cannot be used."""
+        try:
+            ours = ssl.create_default_context(cafile=str(server_ca))
+            ours.load_cert_chain(str(client_cert), str(client_key))
+            stranger = ssl.create_default_context(cafile=str(server_ca))
+        except (OSError, ValueError) as error:
+            raise RejectedError(
+                f"reading our certificates `{client_cert}`, `{client_key}`, `{server_ca}`: {error}",
+                reason="BadCertificates",
+                hint="name PEM files by TENANTRY_CLIENT_CERT, TENANTRY_CLIENT_KEY and TENANTRY_SERVER_CA",
+            ) from error
         # Replicas share an address, and connections are pooled by address: a kept one would carry another's name.
         fresh = httpx2.Limits(max_keepalive_connections=0)
         self._ours = httpx2.AsyncClient(verify=ours, timeout=_TIMEOUT, trust_env=False, limits=fresh)

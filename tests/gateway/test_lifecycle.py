@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,6 +69,18 @@ async def test_process_serves_until_it_is_told_to_stop(stage: Stage) -> None:
     assert not running.done()
     stop.set()
     await asyncio.wait_for(running, 3)
+
+
+async def test_process_may_open_as_many_files_as_the_system_allows(stage: Stage) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] - 1, before[1]))
+    stop = asyncio.Event()
+    stop.set()
+    try:
+        await run_gateway(replace(stage.config, listen_port=0, admin_host=None), clock=SystemClock(), stop=stop)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def test_address_in_use_is_said_at_the_start(stage: Stage) -> None:

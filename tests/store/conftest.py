@@ -39,8 +39,9 @@ async def drivers_threads() -> AsyncIterator[None]:
     """Let aiosqlite's threads end before the test's loop does: after a connect that failed, a thread still tells the
     loop that it stopped, and a loop that is closed by then makes it die with a trace."""
     yield
-    workers = [thread for thread in threading.enumerate() if "_connection_worker_thread" in thread.name]
-    await asyncio.to_thread(lambda: [worker.join(timeout=5) for worker in workers])
+    for thread in threading.enumerate():
+        if "_connection_worker_thread" in thread.name:
+            await asyncio.to_thread(thread.join, 5)
 
 
 @pytest.fixture

@@ -261,3 +261,18 @@ async def test_a_tenant_whose_projects_are_being_made_is_waited_for(
     assert (answer.status_code, answer.json()["reason"]) == (503, "TenantNotReady")
     assert "tenantry operation wait op-" in answer.json()["hint"]
     assert await services.store.endpoints.list() == []
+
+
+async def test_a_text_that_postgresql_does_not_take_is_not_looked_for(
+    operator: httpx2.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_for: list[str] = []
+
+    async def find(*names: str) -> None:
+        looked_for.extend(names)
+
+    monkeypatch.setattr(services.store.tenants, "find", find)
+    monkeypatch.setattr(services.store.endpoints, "find", find)
+    answer = await operator.post("/api/v1/plan", json=REQUEST | {"tenant": "a\0b", "name": "c\0d"})
+    assert answer.status_code == 422
+    assert looked_for == []

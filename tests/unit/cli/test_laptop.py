@@ -45,3 +45,11 @@ def test_secret_is_written_whole_once_and_for_us_alone(tmp_path: Path) -> None:
     write_secret(file, "second")
     assert file.read_text() == "first\n"
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"api": 1, "other": 2}'])
+def test_ports_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "ports.json").write_text(text)
+    with pytest.raises(RejectedError, match=r"ports\.json") as refused:
+        Laptop(tmp_path, {}, ports=ANY_PORTS)
+    assert refused.value.hint

@@ -7,10 +7,12 @@ import io
 import ssl
 import wave
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from provisioner.domain.errors import RejectedError
 from provisioner.probe.http import HttpProbe
 from provisioner.probe.request import one_second_of_audio
 from tests.unit.probe.conftest import HOST, Model, Tenant, listening
@@ -123,3 +125,11 @@ async def test_peer_that_is_no_http_server_is_a_result(probe: HttpProbe) -> None
 def test_second_of_audio_is_one_second() -> None:
     with wave.open(io.BytesIO(one_second_of_audio())) as sound:
         assert sound.getnframes() / sound.getframerate() == 1.0
+
+
+def test_certificate_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    garbage = tmp_path / "client.crt"
+    garbage.write_text("garbage")
+    for file in (garbage, tmp_path / "missing.crt"):
+        with pytest.raises(RejectedError, match=file.name):
+            HttpProbe(client_cert=file, client_key=file, server_ca=file)
