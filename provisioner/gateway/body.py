@@ -66,6 +66,10 @@ class RequestBody:
         if len(self._data) > self._limit_bytes:
             raise RefusedError(body_too_large(self._limit_bytes))
 
+    def holds(self, data: bytes) -> bool:
+        """Whether the body is `data`."""
+        return self._data == data
+
     def scan(self) -> None:
         """Reads on in what has arrived, so that a big body is not read in one go. Raises `RefusedError` (400)."""
         if not self._data or self._form_type is not None:

@@ -59,7 +59,7 @@ def find_plain(body: bytes | bytearray) -> tuple[Span, str] | None:
     if value is None:
         return None
     try:
-        members = from_json(body)
+        members = from_json(body, cache_strings="keys")
     except ValueError:
         return None
     model = members.get("model") if type(members) is dict else None

@@ -8,7 +8,7 @@ writes nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import httptools
 
@@ -26,9 +26,12 @@ from provisioner.gateway.refusal import (
     unauthenticated,
     version_not_supported,
 )
+from provisioner.gateway.repetition import Repetition
 from provisioner.gateway.request import Access, Request, find_service, plain_target
 
 _VERSIONS = frozenset(("1.0", "1.1"))
+_MISSES = 8
+"""A connection on which so many requests in a row repeated nothing is not expected to repeat anything."""
 
 
 class RequestReader:
@@ -46,12 +49,12 @@ class RequestReader:
         self._limits = path.limits
         self._parser = httptools.HttpRequestParser(self)
         self._is_last = False
+        self._is_between = True
+        self._repetition: Repetition | None = None
+        self._misses = 0
+        self._missing_bytes = 0
         self._target = b""
         self._fields: list[Field] = []
-        self._length: list[Field] = []
-        self._last_read: tuple[list[Field], str] = ([], "")
-        self._lines: Sequence[bytes] = ()
-        self._withheld: Mapping[bytes, bytes] = {}
         self._credentials: tuple[bytes | None, bytes | None] = (None, None)
         self._access: Access | None = None
         self._fed_bytes = 0
@@ -61,6 +64,18 @@ class RequestReader:
         """Reads on, and gives the refusal with which the connection must end, if it must."""
         if self._is_last:
             return None
+        if self._missing_bytes and self.pending is not None:
+            rest = data[self._missing_bytes :]
+            refusal = self._take_body(self.pending, data[: self._missing_bytes])
+            return self.feed(rest) if rest and refusal is None else refusal
+        may_repeat = self._is_between and self._misses < _MISSES
+        if may_repeat and self._repetition is not None:
+            repeated = self._repetition.request_in(data)
+            if repeated is not None:
+                self.pending, body, self._missing_bytes = repeated
+                self.barren_bytes = self._misses = 0
+                return self._take_body(repeated[0], body)
+            self._misses += 1
         self._fed_bytes = self.barren_bytes + len(data)
         try:
             self._parser.feed_data(data)
@@ -71,6 +86,8 @@ class RequestReader:
                 return error.__context__.refusal
             if not self._is_last:  # what follows a request that closes its connection is of no interest
                 return malformed_http(str(error))
+        if may_repeat:
+            self._learn(data)
         if self.ready or self._has_body_moved:
             self._has_body_moved = False
             self.barren_bytes = 0
@@ -89,41 +106,41 @@ class RequestReader:
 
     # What the parser calls.
 
+    def on_message_begin(self) -> None:
+        """The first byte of a request line."""
+        self._is_between = False
+
     def on_url(self, url: bytes) -> None:
         """A piece of the request line's target."""
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field, or a trailer, which goes nowhere. The length stands apart, for it alone changes each time."""
-        name = name.lower()
-        if name == b"content-length":
-            self._length.append((name, value))
-        else:
-            self._fields.append((name, value))
+        """A header field, or a trailer, which goes nowhere."""
+        self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The header block is whole: everything that does not need the body is decided here."""
         parser, limits, fields, target = self._parser, self._limits, self._fields, self._target
-        length = self._length
-        self._fields, self._length, self._target = [], [], b""
+        self._fields, self._target = [], b""
         if self._fed_bytes > limits.header_bytes:
-            _check_size(target, fields + length, limits.header_bytes)
-        if len(fields) + len(length) > limits.header_count:
+            _check_size(target, fields, limits.header_bytes)
+        if len(fields) > limits.header_count:
             raise RefusedError(headers_too_large())
         version = parser.get_http_version()
         if version not in _VERSIONS:
             raise RefusedError(version_not_supported())
         if parser.should_upgrade():
             raise RefusedError(malformed_http("it asks for another protocol"))
-        withheld = self._read_head(fields, version)
+        lines, withheld = read_request_head(fields, version=version)
         self.pending = request = Request()
         request.refusal = None
         request.method = method = parser.get_method()
-        request.lines = self._lines
+        request.lines = (b"".join(lines),)
+        request.withheld = withheld
         request.request_id, request.trace_lines = self._path.naming.name(withheld)
         request.is_http_1_0 = version == "1.0"
         request.keep_alive = parser.should_keep_alive()
-        if length and int(length[0][1]) > limits.body_bytes:
+        if int(withheld.get(b"content-length", 0)) > limits.body_bytes:
             raise RefusedError(body_too_large(limits.body_bytes))
         request.expects_continue = b"expect" in withheld and expects_continue(withheld)
         try:
@@ -143,21 +160,34 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        if self._fields or self._length:
-            _check_size(b"", self._fields + self._length, self._limits.header_bytes)
-            self._fields, self._length = [], []
+        self._is_between = True
+        if self._fields:
+            _check_size(b"", self._fields, self._limits.header_bytes)
+            self._fields = []
         request, self.pending = self.pending, None
         if request is not None:
             self.ready.append(request)
             self._is_last = not request.keep_alive
 
-    def _read_head(self, fields: list[Field], version: str) -> Mapping[bytes, bytes]:
-        """Sorts `fields`, unless they are those of this connection's last request, as a client's are as a rule."""
-        if (fields, version) != self._last_read:
-            lines, self._withheld = read_request_head(fields, version=version)
-            self._lines = (b"".join(lines),)
-            self._last_read = (fields, version)
-        return self._withheld
+    def _learn(self, data: bytes) -> None:
+        """Notes what the parser found in `data`, which began with a request, if it found one request only."""
+        request = self.pending
+        if self.ready:
+            request = self.ready[0] if len(self.ready) == 1 and self._is_between else None
+        if request is not None:
+            self._repetition = Repetition.of(request, data, self._path)
+
+    def _take_body(self, request: Request, piece: bytes) -> Refusal | None:
+        """Adds to the body of `request`, which the parser does not see; gives the refusal for one over a bound."""
+        self._missing_bytes -= len(piece)
+        try:
+            request.body.append(piece)
+        except RefusedError as error:
+            return error.refusal
+        if not self._missing_bytes:
+            self.pending = None
+            self.ready.append(request)
+        return None
 
     def _authenticate(self, withheld: Mapping[bytes, bytes]) -> Access:
         """Who asks. What this connection sent last is not hashed again while the directory stays the same."""

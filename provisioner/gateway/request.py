@@ -7,7 +7,7 @@ thing to us and another to a replica would reach what is not routed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
@@ -52,7 +52,8 @@ class Service(Enum):
 class Request:
     """A request whose header block is complete. `access`, `target`, `service` and `body` are set unless `refusal` is.
 
-    `lines` are the header lines that go on to the replica, `trace_lines` those that the gateway adds.
+    `lines` are the header lines that go on to the replica, `trace_lines` those that the gateway adds,
+    `withheld` the fields that stay here, by name.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class Request:
         "service",
         "target",
         "trace_lines",
+        "withheld",
     )
 
     access: Access
@@ -82,6 +84,22 @@ class Request:
     service: Service
     target: bytes
     trace_lines: Sequence[bytes]
+    withheld: Mapping[bytes, bytes]
+
+    def again(self) -> Request:
+        """Another request with the same header block; its names and its body are still to be set."""
+        other = Request()
+        other.access = self.access
+        other.expects_continue = self.expects_continue
+        other.is_http_1_0 = self.is_http_1_0
+        other.keep_alive = self.keep_alive
+        other.lines = self.lines
+        other.method = self.method
+        other.refusal = self.refusal
+        other.service = self.service
+        other.target = self.target
+        other.withheld = self.withheld
+        return other
 
 
 def plain_target(target: bytes) -> bytes:
