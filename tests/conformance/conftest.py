@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,9 @@ import pytest
 
 from tests.conformance import servers
 from tests.conformance.servers import Server
+
+OLDEST_KUBECTL = 27
+"""Older ones read OpenAPI v2 as protobuf, which the embedded server does not speak."""
 
 _numbers = itertools.count(1)
 APPLY = {"Content-Type": "application/apply-patch+yaml"}
@@ -98,12 +105,23 @@ def unique() -> str:
     return f"x{next(_numbers)}"
 
 
+@cache
+def kubectl_minor(program: str) -> int:
+    """The minor version of a kubectl."""
+    told = subprocess.run(
+        [program, "version", "--client", "--output=json"], capture_output=True, text=True, check=True, timeout=30
+    )
+    return int(re.sub(r"\D", "", json.loads(told.stdout)["clientVersion"]["minor"]))
+
+
 def find_kubectl() -> str:
     """The kubectl to test with: beside the API server's binaries or on PATH. Skips without one."""
     beside = Path(servers.ASSETS) / "kubectl" if servers.ASSETS else None
     found = str(beside) if beside and os.access(beside, os.X_OK) else shutil.which("kubectl")
     if not found:
         pytest.skip("needs kubectl: put kubectl on PATH or into the folder that KUBEBUILDER_ASSETS names")
+    if kubectl_minor(found) < OLDEST_KUBECTL:
+        pytest.skip(f"needs a newer kubectl: 1.{OLDEST_KUBECTL} or later, found: {found}")
     return found
 
 
