@@ -91,8 +91,9 @@ async def test_gateway_without_a_snapshot_is_503_until_the_first_one(stage: Stag
 
 async def test_wrong_credential_gets_no_snapshot(stage: Stage) -> None:
     await stage.gateway.close()
-    stage.config.snapshot_file.unlink(missing_ok=True)
-    stage.gateway = await start_gateway(replace(stage.config, snapshot_credential="wrong"), clock=stage.clock)
+    nothing_stored = stage.config.snapshot_file.with_name("none.json")
+    stranger = replace(stage.config, snapshot_credential="wrong", snapshot_file=nothing_stored)
+    stage.gateway = await start_gateway(stranger, clock=stage.clock)
     await until(lambda: stage.gateway._path.counters.snapshot_failures.total() >= 1)
     assert not stage.gateway.is_ready
 
