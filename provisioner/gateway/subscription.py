@@ -97,7 +97,12 @@ class Subscription:
         self._use(_SNAPSHOT.validate_json(content))
         self._etag = etag
         self._note_success()
-        await asyncio.to_thread(_store, self._config.snapshot_file, content)
+        storing = asyncio.create_task(asyncio.to_thread(_store, self._config.snapshot_file, content))
+        try:
+            await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            await storing  # a gateway that has ended writes nothing any more
+            raise
         if etag is None:
             await asyncio.sleep(_RETRY_SECONDS)  # without a version there is nothing to wait for a change of
 
