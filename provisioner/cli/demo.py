@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import httpx2
 from rich.console import Console
@@ -23,14 +23,13 @@ from provisioner.cli.laptop import Laptop, Ports
 from provisioner.cli.leftovers import find_leftovers, find_open_files, find_processes, without_those_of
 from provisioner.cli.operation import new_idempotency_key, operation_error
 from provisioner.cli.progress import show_progress
-from provisioner.client.client import Client
+from provisioner.cli.session import call_api
 from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
-from provisioner.settings import Settings, read_operator_key
+from provisioner.settings import Settings
 from provisioner.wiring import publish_tiers
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
+    from provisioner.client.client import Client
     from provisioner.wire.endpoint import EndpointView
     from provisioner.wire.operation import OperationView
 
@@ -49,7 +48,6 @@ MAX_TOKENS = 40
 READY_SECONDS = 300.0
 _LEFT = ("Deleting", "Failed")
 
-T = TypeVar("T")
 console = Console(stderr=True, highlight=False)
 
 
@@ -108,14 +106,14 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
 def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
     settings = laptop.settings
     with timing.part("creating the tenant"):
-        _call(settings, _ensure_tenant)
+        call_api(settings, _ensure_tenant)
     console.print(f"[green]✓[/green] tenant {TENANT}")
     console.rule(f"endpoint {TENANT}/{NAME} on tier {TIER}", align="left")
     with timing.part("creating the endpoint"):
-        endpoint, loading = _call(settings, ensure_endpoint)
+        endpoint, loading = call_api(settings, ensure_endpoint)
     timing.parts["model loading"] = loading
     timing.parts["creating the endpoint"] -= loading
-    created = _call(
+    created = call_api(
         settings,
         lambda client: client.create_key(tenant=TENANT, name=KEY_NAME, team=None, endpoints=None, expires_at=None),
     )
@@ -266,7 +264,7 @@ def _delete(laptop: Laptop, timing: Timing) -> None:
         return operation, [endpoint.id for endpoint in await client.list_endpoints(None)]
 
     with timing.part("deleting the endpoint"):
-        operation, others = _call(laptop.settings, delete)
+        operation, others = call_api(laptop.settings, delete)
     _require_success(operation)
     found = [
         *asyncio.run(find_leftovers(laptop.settings)),
@@ -294,14 +292,6 @@ def _tell_timing(timing: Timing) -> None:
     total = sum(timing.parts.values())
     model = timing.parts["model loading"] + timing.parts["generation"]
     console.print(f"  {'all':<24}{total:6.1f} s, of which {total - model:.1f} s are not model loading or generation")
-
-
-def _call(settings: Settings, request: Callable[[Client], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with Client(settings.url, read_operator_key(settings)) as client:
-            return await request(client)
-
-    return asyncio.run(run())
 
 
 def _require_success(operation: OperationView) -> None:

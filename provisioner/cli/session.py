@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from provisioner.settings import read_operator_key, read_settings
+from provisioner.settings import Settings, read_operator_key, read_settings
 
 if TYPE_CHECKING:
     from provisioner.client.client import Client
@@ -18,11 +18,14 @@ T = TypeVar("T")
 
 def call(request: Callable[[Client], Awaitable[T]]) -> T:
     """Run `request` with a client of the API that the environment names."""
+    return call_api(read_settings(), request)
+
+
+def call_api(settings: Settings, request: Callable[[Client], Awaitable[T]]) -> T:
+    """Run `request` with a client of the API that the settings name."""
     import asyncio
 
     from provisioner.client.client import Client
-
-    settings = read_settings()
 
     async def run() -> T:
         async with Client(settings.url, read_operator_key(settings)) as client:
