@@ -7,21 +7,24 @@ raised one at a time, so that a person sees all of them at once.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """Errors refuse; warnings are told."""
+    """Errors refuse; warnings are risks; information is worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"
+    INFO = "info"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One finding. `field` is a dotted path such as `scaling.minReplicas`; `file` and `line` (from 1) where known."""
+    """One finding. `field` is a dotted path such as `scaling.minReplicas`; `file` and `line` (from 1) where known;
+    `object` is the manifest it is about, such as `StatefulSet inference/chat`."""
 
     reason: str
     message: str
@@ -30,6 +33,12 @@ class Finding:
     file: str | None = None
     line: int | None = None
     severity: Severity = Severity.ERROR
+    object: str = ""
+
+    @property
+    def rule(self) -> str:
+        """The id of the rule that found it: the reason in kebab-case."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", self.reason).lower()
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""
