@@ -216,6 +216,8 @@ class World:
     """What is published already."""
     folders: tuple[Any, ...] = field(default=())
     """Template folders (see `templates`), for rules about templates."""
+    files: frozenset[str] = frozenset()
+    """Every file below the linted paths, whatever it is, named like `Object.file`; empty where nobody looked."""
 
     @cached_property
     def _by_kind(self) -> Mapping[str, Sequence[Object]]:
