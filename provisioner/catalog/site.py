@@ -68,7 +68,16 @@ class GatewaySettings(Entry):
     class_name: str
     tenant_class_name: str
     tenant_port: Annotated[int, Field(ge=1, le=65535)] = 443
+    tenant_controller: Annotated[
+        str | None, Field(description="controller of the tenants' GatewayClass; null where tenant clusters have one")
+    ] = None
     issuer: Annotated[str, Field(description="cert-manager ClusterIssuer of tenants' wildcard certificates")]
+    issuer_spec: Annotated[
+        dict[str, Any] | None, Field(description="spec of that ClusterIssuer; null where tenant clusters have one")
+    ] = None
+    source_ranges: Annotated[
+        tuple[str, ...], Field(description="addresses from which tenants' Gateways may be reached; none means nobody")
+    ] = ()
     client_ca: Annotated[str, Field(description="PEM of the CA of our gateways' client certificates")]
 
 
@@ -77,6 +86,23 @@ class Delivery(Entry):
 
     url: str
     argo_url: str
+
+
+class ObjectStore(Entry):
+    """A bucket of weights, mounted through a CSI driver."""
+
+    driver: Annotated[str, Field(description="CSI driver, for example s3.csi.aws.com")]
+    volume_handle: str
+    attributes: Annotated[dict[str, str], Field(default_factory=dict, description="volumeAttributes of the driver")]
+
+
+class StorageSettings(Entry):
+    """Where weights can lie in this installation. Storage classes are those of tenant clusters."""
+
+    volume_class: Annotated[str | None, Field(description="class of a replica's volume; null for the default")] = None
+    shared_class: Annotated[str | None, Field(description="class of a file system for many nodes")] = None
+    nvme_class: Annotated[str | None, Field(description="class of volumes on the node's own NVMe")] = None
+    object_store: ObjectStore | None = None
 
 
 class Site(Entry):
@@ -94,7 +120,20 @@ class Site(Entry):
     project_namespace_prefix: str = "p-"
     delivery: Delivery
     registry: Annotated[str | None, Field(description="mirror prefix for every image")] = None
-    storage_class: str | None = None
+    registries: Annotated[
+        tuple[str, ...], Field(description="prefixes of images that tenants may run; none means those of versions.yaml")
+    ] = ()
+    agent_image: Annotated[
+        str | None, Field(description="image of the replica's agent, by digest; null for none beside the model server")
+    ] = None
+    storage: Annotated[StorageSettings, Field(default_factory=StorageSettings)]
+    mirror_ranges: Annotated[
+        tuple[str, ...], Field(description="addresses of the weights' mirror, for tiers that use no other")
+    ] = ()
+    kubernetes_version: Annotated[
+        str, Field(pattern=r"^1\.\d{2}$", description="minor version of tenant clusters' Kubernetes")
+    ] = "1.36"
+    platform_version: Annotated[str, Field(pattern=r"^\d+\.\d+$", description="version of vCluster Platform")] = "4.12"
     sovereign: bool = False
     runtimes: Annotated[tuple[str, ...] | None, Field(description="allowed runtimes; null for all")] = None
     retired_images: tuple[str, ...] = ()

@@ -29,14 +29,54 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuMemory:
+    """Memory of one GPU in bytes: what weights and key-value cache take, and what the engine may use.
+
+    `longest_context` is the most tokens of one request for which the cache still fits at the wanted concurrency; None
+    where the model has no such cache.
+    """
+
+    weights_bytes: int
+    cache_bytes: int
+    usable_bytes: int
+    longest_context: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityPlan:
-    """What it takes: nodes of one node type (full name `<provider>.<type>`), GPUs per replica, bytes of GPU memory."""
+    """What it takes: nodes of one node type (full name `<provider>.<type>`), GPUs per replica, bytes of GPU memory.
+
+    `nodes` stand ready for as long as the endpoint lives, `burst_nodes` come when pods wait for them. A replica spans
+    `nodes_per_replica` nodes with one pod on each. `memory_bytes` is what one replica needs.
+    """
 
     node_type: str
     nodes: int
     gpu_resource: str
     gpus_per_replica: int
     memory_bytes: int
+    burst_nodes: int = 0
+    nodes_per_replica: int = 1
+    gpus_total: int = 0
+    gpu_memory: GpuMemory | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """Fine-tuned weights that the engine loads beside the model's, and the name that asks for them."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """How a change reaches the replicas: `parallel` where a new revision fits beside the old one, else `replace` with a
+    gap of about `gap_seconds` in which nothing answers."""
+
+    mode: str
+    gap_seconds: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +102,12 @@ class RuntimePlan:
     min_replicas: int
     max_replicas: int
     revision: str
+    extra_arguments: tuple[str, ...] = ()
+    adapters: tuple[Adapter, ...] = ()
+    signals: tuple[str, ...] = ("queue-depth",)
+    """What the scaler looks at."""
+    storage: str = "pvc"
+    """Where weights lie, see `catalog.tier.Storage`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +137,28 @@ class EndpointPlan:
     runtime: RuntimePlan
     address: Address
     quota: Mapping[str, str] = field(default_factory=dict)
+    profile: str = "prod"
+    pool: str | None = None
+    """The id of the pool that serves it, in a tier whose endpoints share one."""
+    rollout: Rollout | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """What its tenant may send, by name, where the tier bounds it."""
+
+    @property
+    def serving_id(self) -> str:
+        """The id that names the runtime's objects: the pool's where there is one, else the endpoint's."""
+        return self.pool or self.endpoint
 
     def replica_host(self, ordinal: int) -> str:
         """The replica's own name on the tenant's Gateway: one label, so that one wildcard certificate covers it."""
-        return f"r{ordinal}-{self.runtime.revision}-{self.endpoint}.{self.address.tenant_domain}"
+        return f"r{ordinal}-{self.runtime.revision}-{self.serving_id}.{self.address.tenant_domain}"
 
     @property
     def workload(self) -> str:
         """The name of the StatefulSet of this revision; with its ordinal it stays within 52 characters."""
-        return f"{self.endpoint}-{self.runtime.revision}"
+        return f"{self.serving_id}-{self.runtime.revision}"
 
     @property
     def delivery_path(self) -> str:
         """The folder in the delivery repository, on the branch named like the endpoint."""
-        return f"endpoints/{self.endpoint}"
+        return f"endpoints/{self.serving_id}"

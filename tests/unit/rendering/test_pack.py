@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from provisioner.catalog.site import StorageSettings
 from provisioner.catalog.tier import Tenancy
 from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
 from provisioner.domain.plan import EndpointPlan
@@ -218,7 +219,9 @@ def test_isolation_by_vnode_is_a_runtime_class_of_the_pod() -> None:
 
 
 def test_production_runs_the_tenants_control_plane_threefold() -> None:
-    other = compile_pack(catalog(), site().model_copy(update={"profile": "prod", "storage_class": "fast"}))
+    other = compile_pack(
+        catalog(), site().model_copy(update={"profile": "prod", "storage": StorageSettings(volume_class="fast")})
+    )
     template = next(found for found in other.tier_objects("dedicated") if found["kind"] == "VirtualClusterTemplate")
     text = template["spec"]["versions"][0]["template"]["helmRelease"]["values"]
     values = filled(text, dict.fromkeys(("endpoint", "namespace", "provider", "nodes", "nodeType"), "1"))
