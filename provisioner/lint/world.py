@@ -17,7 +17,7 @@ from provisioner.lint.values import items, mapping, text, texts, whole
 
 if TYPE_CHECKING:
     from provisioner.catalog.catalog import Catalog
-    from provisioner.lint.document import Document
+    from provisioner.lint.document import Document, Oddity
 
 POD_TEMPLATES: Mapping[str, tuple[FieldPath, ...]] = {
     "Pod": ((),),
@@ -216,6 +216,8 @@ class World:
     """What is published already."""
     folders: tuple[Any, ...] = field(default=())
     """Template folders (see `templates`), for rules about templates."""
+    oddities: tuple[Oddity, ...] = ()
+    """What is wrong with files and texts themselves."""
     files: frozenset[str] = frozenset()
     """Every file below the linted paths, whatever it is, named like `Object.file`; empty where nobody looked."""
 
@@ -270,11 +272,27 @@ class World:
 
     def pods_of(self, labels: Mapping[str, str], *, namespace: str | None) -> Iterator[PodTemplate]:
         """The pod templates whose labels include all of `labels`; every one of the namespace for an empty mapping."""
-        first = next(iter(labels.items()), None)
-        candidates = self.pods if first is None else self._pods_by_label.get(first, ())
+        if not labels:
+            yield from self.pods_in(namespace)
+            return
+        candidates = min((self._pods_by_label.get(label, ()) for label in labels.items()), key=len)
         for pod in candidates:
             if labels.items() <= pod.labels.items() and same_namespace(pod.namespace, namespace):
                 yield pod
+
+    @cached_property
+    def _pods_by_namespace(self) -> Mapping[str | None, Sequence[PodTemplate]]:
+        found: dict[str | None, list[PodTemplate]] = {}
+        for pod in self.pods:
+            found.setdefault(pod.namespace, []).append(pod)
+        return found
+
+    def pods_in(self, namespace: str | None) -> Sequence[PodTemplate]:
+        """The pod templates that are, or may be, in a namespace."""
+        if namespace is None:
+            return self.pods
+        index = self._pods_by_namespace
+        return (*index.get(namespace, ()), *index.get(None, ()))
 
 
 def same_namespace(one: str | None, other: str | None) -> bool:
