@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from provisioner.cli import endpoint, key, model, operation, plan, process, tenant, tier
+from provisioner.cli import endpoint, key, lint, model, operation, plan, process, tenant, tier
 from provisioner.cli.output import print_error, say
 from provisioner.domain.errors import InvariantError, RetryableError, TenantryError
 
@@ -47,6 +47,7 @@ app = typer.Typer(
 )
 process.register(app)
 plan.register(app)
+lint.register(app)
 for noun in (tier, model, tenant, endpoint, operation, key):
     app.add_typer(noun.app)
 

@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from provisioner.catalog.fields import FieldPath
+from provisioner.lint.scalars import Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oddity:
+    """Something about a file or its text that no value tells: the rule it breaks, where, and what to do."""
+
+    rule: str
+    file: str
+    at_line: int
+    path: FieldPath = ()
+    message: str
+    fix: str
+
+    @property
+    def title(self) -> str:
+        """A file is no object."""
+        return ""
+
+    def line(self, _path: FieldPath = ()) -> int:
+        """The line (from 1)."""
+        return self.at_line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """A plain scalar that readers of YAML 1.1 and 1.2 take for different values."""
+
+    path: FieldPath
+    text: str
+    reading: Reading
 
 
 class Document(Protocol):
@@ -17,6 +50,10 @@ class Document(Protocol):
     @property
     def value(self) -> Any:
         """What stands in it."""
+
+    @property
+    def disagreements(self) -> Sequence[Disagreement]:
+        """The plain scalars in it on which readers disagree."""
 
     def line(self, path: FieldPath = ()) -> int:
         """The line (from 1) of a field, or of the nearest thing around it."""

@@ -23,6 +23,12 @@ class Hole(str):
     __slots__ = ()
 
 
+class TextHole(Hole):
+    """A hole in quotes or inside a longer text: whatever fills it, the value is a text."""
+
+    __slots__ = ()
+
+
 def is_known(value: Any) -> bool:
     """Whether the value stands here already."""
     return value is not None and not isinstance(value, Hole)

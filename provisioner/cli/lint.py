@@ -1,0 +1,128 @@
+"""`tenantry lint`: what is wrong with a folder of manifests, before anything is applied."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from provisioner.cli.output import Format, OutputOption, print_json, say
+from provisioner.domain.errors import NotFoundError, RejectedError
+from provisioner.domain.finding import Finding, Severity, unknown_name_hint
+
+if TYPE_CHECKING:
+    from provisioner.catalog.catalog import Catalog
+    from provisioner.lint.rule import Rule
+
+PathsArgument = Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Folders and files to look at.")]
+VersionOption = Annotated[
+    str | None,
+    typer.Option("--kubernetes-version", help="API server's version, such as 1.34; the newest known by default."),
+]
+BaselineOption = Annotated[
+    list[Path] | None, typer.Option("--baseline", help="What is published already: it may not change.")
+]
+CatalogOption = Annotated[Path | None, typer.Option("--catalog", help="Models, tiers and runtimes of your own.")]
+ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Print what a rule is about.")]
+
+_COLOURS = {Severity.ERROR: 31, Severity.WARNING: 33, Severity.INFO: 36}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("lint")(lint)
+
+
+def lint(
+    paths: PathsArgument = None,
+    kubernetes_version: VersionOption = None,
+    baseline: BaselineOption = None,
+    catalog: CatalogOption = None,
+    explain: ExplainOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Find mistakes in manifests, tenant cluster values, Argo CD Applications and template folders.
+
+    All files below all paths are looked at together. Nothing is changed, no cluster is asked. Ends with 1 when a
+    finding is an error.
+
+    Examples: tenantry lint deploy/ · tenantry lint -o json --kubernetes-version 1.34 deploy/ · tenantry lint
+    --explain yaml-duplicate-key
+    """
+    if explain is not None:
+        _explain(explain)
+        return
+    if not paths:
+        raise RejectedError("linting: no path given", hint="name a folder or a file: `tenantry lint deploy/`")
+    findings = _lint(paths, kubernetes_version, baseline or (), catalog)
+    if output is Format.JSON:
+        from provisioner.wire.finding import FindingView
+
+        print_json({"findings": [FindingView.of(finding).model_dump(mode="json") for finding in findings]})
+    else:
+        _print_findings(findings)
+    say(_count(findings))
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        raise typer.Exit(1)
+
+
+def _lint(paths: Sequence[Path], version: str | None, baseline: Sequence[Path], own: Path | None) -> Sequence[Finding]:
+    try:
+        from provisioner.lint.engine import lint_paths
+        from provisioner.lint.kubernetes import chosen_version
+    except ModuleNotFoundError as error:
+        raise RejectedError(
+            f"linting: not installed: {error.name}", reason="NoLintExtra", hint="pip install 'tenantry[lint]'"
+        ) from error
+    return lint_paths(paths, catalog=_catalog(own), kubernetes=chosen_version(version), baseline=baseline)
+
+
+def _catalog(own: Path | None) -> Catalog:
+    from provisioner.catalog.loader import load_catalog
+
+    return load_catalog() if own is None else load_catalog(own)
+
+
+def _explain(name: str) -> None:
+    from provisioner.lint.rules import every_rule
+
+    rules: dict[str, Rule] = {rule.id: rule for rule in every_rule()}
+    if name not in rules:
+        raise NotFoundError(f"explaining a rule: unknown name: `{name}`", hint=unknown_name_hint(name, rules))
+    rule = rules[name]
+    print(f"{rule.id} ({rule.severity.value})\n\n{rule.summary}\n\n{rule.explanation}".rstrip())
+    print(f'\nSilence it on an object: lint.tenantry.io/ignore: "{rule.id}: <reason>"')
+
+
+def _print_findings(findings: Sequence[Finding]) -> None:
+    """For people: what belongs to a file below its name."""
+    file = None
+    for finding in findings:
+        if finding.file != file:
+            print(f"{'' if file is None else chr(10)}{_styled(finding.file or '', 1)}")
+            file = finding.file
+        place = " ".join(part for part in (finding.object, finding.field) if part)
+        word = _styled(finding.severity.value, _COLOURS[finding.severity])
+        print(f"  {finding.line or 1}: {word} {finding.rule}: {finding.message}")
+        if place:
+            print(f"      at:  {place}")
+        if finding.hint:
+            print(f"      fix: {finding.hint}")
+
+
+def _styled(text: str, code: int) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if sys.stdout.isatty() else _bare(text)
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f]", "?", text)
+
+
+def _count(findings: Sequence[Finding]) -> str:
+    numbers = [(severity, sum(finding.severity is severity for finding in findings)) for severity in Severity]
+    said = ", ".join(f"{number} {severity.value}{'s' if number > 1 else ''}" for severity, number in numbers if number)
+    return said or "nothing found"

@@ -1,0 +1,358 @@
+"""YAML text as Kubernetes clients read it: documents with plain JSON values, and the line of every field on demand.
+
+`kubectl` and Argo CD read YAML 1.1 with Go's reader, so `on` is a boolean and `0644` is 420. One walk makes the values
+and notes what is wrong or read differently elsewhere. Lines are found by reading one document again when somebody
+asks, since a tree of nodes takes far more memory than the text. Bounded in depth, size and aliases. Called by
+`reading`; pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from sys import intern
+from typing import Any
+
+import yaml
+from yaml.composer import Composer
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.scanner import Scanner
+
+from provisioner.catalog.fields import FieldPath, shown
+from provisioner.lint.document import Disagreement, Document, Oddity
+from provisioner.lint.holes import Masked, mask
+from provisioner.lint.scalars import read_plain
+from provisioner.lint.values import Hole, TextHole
+
+MAX_DEPTH = 100
+MAX_NODES = 1_000_000
+"""Greatest number of values in one document, aliases written out."""
+
+_STRUCTURE = re.compile(r"[\n,:\[{]|- ")
+_DOCUMENT_START = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+_TAG = "tag:yaml.org,2002:"
+_PLAIN = "plain"
+_QUOTED = "quoted"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class YamlDocument:
+    """A document as it was read. `first_line` (from 0) is where its text starts in the file."""
+
+    file: str
+    value: Any
+    text: str
+    first_line: int
+    masked: Masked | None = None
+    is_inline: bool = False
+    """Whether the text stands on one line of the file, whatever lines it has itself."""
+    oddities: tuple[Oddity, ...] = ()
+    disagreements: tuple[Disagreement, ...] = ()
+
+    def line(self, path: FieldPath = ()) -> int:
+        """The line (from 1) of a field, or of the nearest thing around it."""
+        node = None if self.is_inline else _pair(self, path)[0]
+        return self.place(node.start_mark.line if node else 0)
+
+    def place(self, line: int) -> int:
+        """The line in the file (from 1) of a line (from 0) of the document."""
+        return self.first_line + 1 + (0 if self.is_inline else line)
+
+    def within(self, path: FieldPath) -> tuple[Document, ...]:
+        """The documents in a text that stands in this one, holes allowed."""
+        node = _pair(self, path)[1]
+        if not isinstance(node, ScalarNode):
+            return ()
+        is_block = node.style == "|" and not self.is_inline
+        first_line = self.place(node.start_mark.line + 1 if is_block else node.start_mark.line) - 1
+        masked = mask(self.masked.original(node.value) if self.masked else node.value)
+        return tuple(
+            parse_documents(masked.text, file=self.file, first_line=first_line, masked=masked, is_inline=not is_block)
+        )
+
+
+def parse_documents(
+    text: str, *, file: str, first_line: int = 0, masked: Masked | None = None, is_inline: bool = False
+) -> Iterator[YamlDocument]:
+    """Every document of a text; empty ones are left out.
+
+    A document that cannot be read has the value None and an oddity that says why; those around it are read all the
+    same. `masked` tells what the marks in the text stand for.
+    """
+    for chunk, line in _chunks(text):
+        document = YamlDocument(
+            file=file,
+            value=None,
+            text=chunk,
+            first_line=first_line + (0 if is_inline else line),
+            masked=masked,
+            is_inline=is_inline,
+        )
+        walk = _Walk(document)
+        try:
+            if len(_STRUCTURE.findall(chunk)) > MAX_NODES:
+                raise _Refused(0, "yaml-too-large", f"reading document: more than {MAX_NODES} values", "split it")
+            for node in _compose(chunk):
+                document.value = walk.value(node, (), 0)
+        except yaml.YAMLError as error:
+            walk.oddities = [_syntax_oddity(error, document)]
+        except _Refused as error:
+            document.value = None
+            walk.note(error.rule, error.line, (), error.message, fix=error.fix)
+        document.oddities, document.disagreements = tuple(walk.oddities), tuple(walk.disagreements)
+        if document.value is not None or document.oddities:
+            yield document
+
+
+def _chunks(text: str) -> Iterator[tuple[str, int]]:
+    """The text of every document and the line (from 0) it starts on."""
+    if _DIRECTIVE.search(text):
+        yield text, 0
+        return
+    start, line = 0, 0
+    for found in _DOCUMENT_START.finditer(text):
+        if found.start() > start:
+            yield text[start : found.start()], line
+        line += text.count("\n", start, found.start())
+        start = found.start()
+    yield text[start:], line
+
+
+class _Bare:
+    """Spares the resolver's regular expressions: the walk decides by itself what a plain scalar is."""
+
+    def descend_resolver(self, current: Any, index: Any) -> None:
+        """Nothing to prepare."""
+
+    def ascend_resolver(self) -> None:
+        """Nothing to forget."""
+
+    def resolve(self, kind: type[Node], _value: str | None, implicit: Any) -> str:
+        """Whether a scalar stands there plain."""
+        return _PLAIN if kind is ScalarNode and implicit[0] else _QUOTED
+
+
+class _PureLoader(_Bare, Reader, Scanner, Parser, Composer):
+    def __init__(self, stream: str) -> None:
+        Reader.__init__(self, stream)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+        Composer.__init__(self)
+
+
+if yaml.__with_libyaml__:
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]
+
+    class _Loader(_Bare, CParser):
+        pass
+else:
+    _Loader = _PureLoader  # type: ignore[assignment, misc]
+
+
+def _compose(text: str) -> Iterator[Node]:
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            if node is not None:
+                yield node
+    except RecursionError as error:  # the reader in plain Python knows no limit
+        raise _Refused(0, "yaml-too-deep", "reading document: nested too deep", "nest less") from error
+    finally:
+        loader.dispose()
+
+
+class _Refused(Exception):
+    """Ends the reading of a document."""
+
+    def __init__(self, line: int, rule: str, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.line, self.rule, self.message, self.fix = line, rule, message, fix
+
+
+@dataclass(slots=True)
+class _Walk:
+    """From nodes to values."""
+
+    document: YamlDocument
+    oddities: list[Oddity] = field(default_factory=list)
+    disagreements: list[Disagreement] = field(default_factory=list)
+    open: set[int] = field(default_factory=set)
+    done: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    count: int = 0
+
+    def note(self, rule: str, line: int, path: FieldPath, message: str, *, fix: str) -> None:
+        """Something is odd on a line (from 0) of the document."""
+        place = self.document.place(line)
+        self.oddities.append(
+            Oddity(rule=rule, file=self.document.file, at_line=place, path=path, message=message, fix=fix)
+        )
+
+    def value(self, node: Node, path: FieldPath, depth: int) -> Any:
+        """The value of a node."""
+        self.count += 1
+        if isinstance(node, ScalarNode):
+            return self.scalar(node, path)
+        line = node.start_mark.line
+        if depth > MAX_DEPTH:
+            raise _Refused(line, "yaml-too-deep", f"reading value: nested deeper than {MAX_DEPTH}", "nest less")
+        if self.count > MAX_NODES:
+            message = f"reading document: aliases written out make more than {MAX_NODES} values"
+            raise _Refused(line, "yaml-too-large", message, "write out what is needed, without aliases of aliases")
+        key = id(node)
+        if key in self.done:  # an alias
+            made, count = self.done[key]
+            self.count += count
+            return made
+        if key in self.open:
+            message = "reading value: an alias inside of what it stands for"
+            raise _Refused(line, "yaml-too-deep", message, "remove the alias that leads back to itself")
+        self.open.add(key)
+        before = self.count
+        made = self.mapping(node, path, depth) if isinstance(node, MappingNode) else self.items(node, path, depth)
+        self.open.discard(key)
+        self.done[key] = made, self.count - before
+        return made
+
+    def items(self, node: Node, path: FieldPath, depth: int) -> list[Any]:
+        """The items of a list."""
+        return [self.value(item, (*path, position), depth + 1) for position, item in enumerate(node.value)]
+
+    def mapping(self, node: Node, path: FieldPath, depth: int) -> dict[str, Any]:
+        """The entries of a mapping; those that it merges come first, so that its own win."""
+        found: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, ScalarNode):
+                self.odd_key(key_node, path)
+                continue
+            if key_node.value == "<<" and key_node.tag == _PLAIN:
+                for name, value in self.merged(value_node, path, depth):
+                    found.setdefault(name, value)
+                continue
+            key = self.key(key_node, path)
+            line = key_node.start_mark.line
+            if key in lines and not (self.document.masked and self.document.masked.has_branches):
+                first = self.document.place(lines[key])
+                message = f"reading key: it stands on line {first} already: {shown(key)}"
+                fix = "keep one of them; readers take the last one, or refuse the file"
+                self.note("yaml-duplicate-key", line, (*path, key), message, fix=fix)
+            lines[key] = line
+            found[key] = self.value(value_node, (*path, key), depth + 1)
+        return found
+
+    def key(self, node: ScalarNode, path: FieldPath) -> str:
+        """A key as text: whatever it looks like, JSON knows no other."""
+        text = str(node.value)
+        if node.tag == _PLAIN and (reading := read_plain(text)).is_disputed:
+            self.disagreements.append(Disagreement(path=(*path, text), text=text, reading=reading))
+        return self.document.masked.original(text) if self.document.masked else intern(text)
+
+    def merged(self, node: Node, path: FieldPath, depth: int) -> Iterator[tuple[str, Any]]:
+        """What `<<` brings."""
+        parts = node.value if isinstance(node, SequenceNode) else [node]
+        for part in parts:
+            value = self.value(part, path, depth + 1)
+            if isinstance(value, dict):
+                yield from value.items()
+
+    def odd_key(self, node: Node, path: FieldPath) -> None:
+        """A mapping or a list as key: in most cases braces that nobody quoted."""
+        if isinstance(node, MappingNode):
+            message, fix = "reading value: `{{` outside quotes starts a mapping", "quote the text with the `{{ }}`"
+            self.note("yaml-braces-outside-quotes", node.start_mark.line, path, message, fix=fix)
+        else:
+            message, fix = "reading key: it is a list", "use a text as key"
+            self.note("yaml-malformed", node.start_mark.line, path, message, fix=fix)
+
+    def scalar(self, node: ScalarNode, path: FieldPath) -> Any:
+        """A scalar: what plain ones mean, and the texts of others."""
+        text: str = node.value
+        tag = node.tag
+        masked = self.document.masked
+        if masked and masked.has_mark(text):
+            return (Hole if tag == _PLAIN else TextHole)(masked.original(text))
+        if tag == _PLAIN:
+            reading = read_plain(text)
+            if reading.is_disputed:
+                self.disagreements.append(Disagreement(path=path, text=text, reading=reading))
+            return reading.value
+        if tag == _QUOTED or tag == f"{_TAG}str":
+            return text
+        return self.tagged(node, path)
+
+    def tagged(self, node: ScalarNode, path: FieldPath) -> Any:
+        """A scalar with a tag of its own."""
+        kind = node.tag.removeprefix(_TAG)
+        if kind in ("int", "float", "bool", "null"):
+            return read_plain(node.value).value
+        if kind not in ("binary", "timestamp"):
+            message = f"reading value: unknown tag {shown(node.tag)}"
+            self.note("yaml-unknown-tag", node.start_mark.line, path, message, fix="remove the `!` and its name")
+        return node.value
+
+
+def _syntax_oddity(error: yaml.YAMLError, document: YamlDocument) -> Oddity:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read")
+    rule = "yaml-too-deep" if "nesting depth" in problem else "yaml-malformed"
+    fix = "nest less" if rule == "yaml-too-deep" else _fix(problem)
+    line = document.place(mark.line if mark else 0)
+    return Oddity(rule=rule, file=document.file, at_line=line, message=f"reading YAML: {problem}", fix=fix)
+
+
+def _fix(problem: str) -> str:
+    """What people most often did when the reader says this."""
+    for words, fix in _FIXES:
+        if words in problem:
+            return fix
+    return "correct the text around this line: indentation, a missing colon, an open quote or bracket"
+
+
+_FIXES = (
+    ("cannot start any token", "indent with spaces, and quote texts that start with `@`, `%`, or a tab"),
+    ("mapping values are not allowed", "quote the text with the colon, or correct the indentation"),
+    ("could not find expected ':'", "write `key: value`, or indent the text of a block below its key"),
+    ("undefined alias", "define the anchor `&name` first, or quote a text that starts with `*`"),
+    ("unexpected end of stream", "close the quote"),
+    ("special characters are not allowed", "remove the control character"),
+    ("control characters are not allowed", "remove the control character"),
+    ("did not find expected key", "align the key with its neighbours; close quotes and brackets"),
+)
+
+
+@lru_cache(maxsize=64)
+def _tree(document: YamlDocument) -> Node | None:
+    """The node tree of a document; kept for the last few, since findings come in bunches."""
+    try:
+        return next(_compose(document.text), None)
+    except (yaml.YAMLError, _Refused):
+        return None
+
+
+def _pair(document: YamlDocument, path: FieldPath) -> tuple[Node | None, Node | None]:
+    """The nodes where the nearest field to a path starts (its key) and of its value."""
+    node = start = _tree(document)
+    for part in path:
+        found: tuple[Node, Node] | None = None
+        if isinstance(node, MappingNode):
+            found = _entry(document, node, str(part))
+        elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
+            found = node.value[part], node.value[part]
+        if found is None:
+            return start, None
+        start, node = found
+    return start, node
+
+
+def _entry(document: YamlDocument, node: MappingNode, name: str) -> tuple[Node, Node] | None:
+    masked = document.masked
+    for key, value in reversed(node.value):
+        if isinstance(key, ScalarNode) and (masked.original(key.value) if masked else key.value) == name:
+            return key, value
+    return None
