@@ -1,0 +1,322 @@
+"""Argo CD Applications wherever they stand, and what each of them delivers as far as the folder shows it.
+
+An ApplicationSpec is the same in an Application, an ApplicationSet, the Platform's templates, a Stack task and a
+tenant cluster's values. Shared by the rules about Argo CD; no rules here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import PurePosixPath
+from typing import Any
+
+from provisioner.catalog.fields import FieldPath
+from provisioner.lint.values import is_known, items, look, mapping, text
+from provisioner.lint.world import Object, TenantValues, World
+
+FINALIZER = "resources-finalizer.argocd.argoproj.io"
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One source of an Application."""
+
+    value: Mapping[str, Any]
+    path: FieldPath
+    """Where it stands, from the top of the document."""
+
+    @property
+    def chart(self) -> str | None:
+        """The chart's name, None where it is no chart."""
+        return settled(self.value, "chart")
+
+    @property
+    def folder(self) -> str | None:
+        """The path in the repository, as far as it is known."""
+        return settled(self.value, "path")
+
+
+@dataclass(frozen=True, eq=False)
+class App:
+    """An ApplicationSpec: `path` leads to it, `outer` to what has its metadata."""
+
+    at: Object | TenantValues
+    path: FieldPath
+    outer: FieldPath
+    is_argo: bool = True
+    """Whether Argo CD reads it as it stands; the Platform fills in destination and project of its own."""
+
+    @cached_property
+    def spec(self) -> Mapping[str, Any]:
+        """The ApplicationSpec."""
+        return mapping(self.at.value, *self.path)
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether it is a template that somebody fills in."""
+        return not (isinstance(self.at, Object) and self.at.kind == "Application")
+
+    @property
+    def name(self) -> str:
+        """The name as far as it is known, for messages."""
+        return settled(self.at.value, *self.outer, "metadata", "name") or self.at.title
+
+    @property
+    def finalizers(self) -> tuple[str, ...]:
+        """Its finalizers."""
+        found = items(self.at.value, *self.outer, "metadata", "finalizers")
+        return tuple(item for _, item in found if isinstance(item, str))
+
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """Its sources: those of `sources`, which wins over `source`."""
+        found = tuple(
+            Source(item, (*self.path, *path)) for path, item in items(self.spec, "sources") if isinstance(item, Mapping)
+        )
+        single = mapping(self.spec, "source")
+        return found or ((Source(single, self.at_path("source")),) if single else ())
+
+    @property
+    def automated(self) -> Mapping[str, Any] | None:
+        """The automated sync policy, None where somebody syncs by hand."""
+        found = look(self.spec, "syncPolicy", "automated")
+        return found if isinstance(found, Mapping) and found.get("enabled") is not False else None
+
+    @property
+    def heals(self) -> bool:
+        """Whether Argo CD undoes what others change."""
+        return self.automated is not None and self.automated.get("selfHeal") is True
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The sync options that are written as they should be."""
+        found = [item for _, item in items(self.spec, "syncPolicy", "syncOptions") if isinstance(item, str)]
+        return {key.strip(): value.strip() for key, _, value in (item.partition("=") for item in found)}
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace that it delivers to, where known."""
+        return settled(self.spec, "destination", "namespace")
+
+    @property
+    def cluster(self) -> str | None:
+        """The cluster that it delivers to, by name or address."""
+        return settled(self.spec, "destination", "server") or settled(self.spec, "destination", "name")
+
+    def at_path(self, *path: str | int) -> FieldPath:
+        """The path of a field of the spec."""
+        return (*self.path, *path)
+
+
+def settled(value: Any, *path: str | int) -> str | None:
+    """The text at a path unless somebody fills in a part of it later."""
+    found = text(value, *path)
+    return found if found is not None and is_known(found) and "{{" not in found else None
+
+
+@lru_cache(maxsize=2)
+def applications(world: World) -> tuple[App, ...]:
+    """Every ApplicationSpec of the world."""
+    return tuple(_applications(world))
+
+
+def _applications(world: World) -> Iterator[App]:
+    for found in world.of_kind("Application"):
+        if found.group == "argoproj.io":
+            yield App(found, ("spec",), ())
+    for found in world.of_kind("ApplicationSet"):
+        yield App(found, ("spec", "template", "spec"), ("spec", "template"))
+    for found in world.of_kind("ArgoCDApplicationTemplate", "ArgoCDApplication"):
+        if mapping(found.value, "spec", "template"):
+            yield App(found, ("spec", "template", "spec"), ("spec", "template"), is_argo=False)
+    for found in world.of_kind("StackTemplate", "StackInstance"):
+        for base in (("spec",), ("spec", "template")):
+            for path, task in items(found.value, *base, "tasks"):
+                outer = (*path, "argoCDApplication", "template")
+                if mapping(task, "argoCDApplication", "template"):
+                    yield App(found, (*outer, "spec"), outer, is_argo=False)
+    for tenant in world.tenants:
+        for path, item in items(tenant.value, "deploy", "argoCD", "applications"):
+            if mapping(item, "inline"):
+                yield App(tenant, (*path, "inline"), path, is_argo=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What an Application delivers. `is_complete` tells that nothing else comes from a chart or from elsewhere."""
+
+    folders: tuple[str, ...]
+    objects: tuple[Object, ...]
+    is_complete: bool
+
+    def holds(self, group: str, kind: str) -> bool:
+        """Whether there is an object of a kind."""
+        return any(found.kind == kind and found.group == group for found in self.objects)
+
+
+@lru_cache(maxsize=2)
+def deliveries(world: World) -> tuple[tuple[App, Delivery], ...]:
+    """The Applications whose folder is below the linted paths, with what they deliver."""
+    tree = tree_of(world)
+    found = ((app, _delivery(app, tree)) for app in applications(world))
+    return tuple((app, delivery) for app, delivery in found if delivery)
+
+
+@lru_cache(maxsize=2)
+def tree_of(world: World) -> Tree:
+    """The folders of the world."""
+    return Tree(world)
+
+
+class Tree:
+    """Folders and what stands in them. Built once for a world."""
+
+    def __init__(self, world: World) -> None:
+        self.files: dict[str, set[str]] = {}
+        self._objects: dict[str, list[Object]] = {}
+        self._kustomizations: dict[str, Mapping[str, Any]] = {}
+        self._ends: dict[str, list[str]] = {}
+        for name in world.files or {found.file for found in world.documents}:
+            path = PurePosixPath(name)
+            self.files.setdefault(str(path.parent), set()).add(path.name)
+        for found in world.objects:
+            if found.inside is None:
+                self._objects.setdefault(str(PurePosixPath(found.file).parent), []).append(found)
+        for document in world.documents:
+            path = PurePosixPath(document.file)
+            if path.name in _KUSTOMIZATIONS and isinstance(document.value, Mapping):
+                self._kustomizations[str(path.parent)] = document.value
+        self._folders = {
+            str(part) for folder in self.files for part in (PurePosixPath(folder), *PurePosixPath(folder).parents)
+        }
+        for folder in sorted(self._folders):
+            self._ends.setdefault(PurePosixPath(folder).name, []).append(folder)
+
+    def find(self, path: str) -> str | None:
+        """The one folder that a path in a repository means, None where there is none or more than one."""
+        wanted = str(PurePosixPath(path.strip("/"))) if path.strip("/.") else ""
+        if not wanted:
+            return None
+        candidates = [
+            folder
+            for folder in self._ends.get(PurePosixPath(wanted).name, ())
+            if folder == wanted or folder.endswith(f"/{wanted}")
+        ]
+        shortest = [folder for folder in candidates if len(folder) == min(map(len, candidates))]
+        return shortest[0] if len(shortest) == 1 else None
+
+    def neighbours(self, folder: str) -> list[str]:
+        """The names of the folders in a folder."""
+        return [PurePosixPath(found).name for found in self._folders if str(PurePosixPath(found).parent) == folder]
+
+    def is_plain(self, folder: str) -> bool:
+        """Whether Argo CD applies the manifests of a folder as they are."""
+        return not self.files.get(folder, set()) & {*_KUSTOMIZATIONS, "Chart.yaml"}
+
+    def objects(self, folder: str) -> list[Object]:
+        """The objects that stand directly in a folder."""
+        return self._objects.get(folder, [])
+
+    def below(self, folder: str) -> list[Object]:
+        """The objects anywhere below a folder."""
+        return [
+            found
+            for name, objects in self._objects.items()
+            if name == folder or name.startswith(f"{folder}/")
+            for found in objects
+        ]
+
+    def kustomized(self, folder: str, seen: set[str]) -> tuple[list[Object], bool]:
+        """The objects that a kustomization takes, and whether that is all of them under their own names."""
+        value = self._kustomizations.get(folder)
+        if value is None or folder in seen:
+            return [], False
+        seen.add(folder)
+        found: list[Object] = []
+        is_complete = not any(value.get(key) for key in _KUSTOMIZE_UNSEEN)
+        for _, item in [*items(value, "resources"), *items(value, "bases"), *items(value, "components")]:
+            if not isinstance(item, str) or "://" in item or item.startswith("git@"):
+                is_complete = False
+                continue
+            target = _joined(folder, item)
+            if target in self._folders:
+                inner, inner_complete = self.kustomized(target, seen)
+                found.extend(inner)
+                is_complete = is_complete and inner_complete
+            else:
+                found.extend(value for value in self.objects(str(PurePosixPath(target).parent)) if value.file == target)
+        return found, is_complete
+
+
+_KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml", "Kustomization"}
+_KUSTOMIZE_UNSEEN = (
+    "namePrefix",
+    "nameSuffix",
+    "namespace",
+    "helmCharts",
+    "generators",
+    "transformers",
+    "replacements",
+)
+
+
+def _joined(folder: str, item: str) -> str:
+    parts: list[str] = []
+    for part in PurePosixPath(folder, item).parts:
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return str(PurePosixPath(*parts)) if parts else "."
+
+
+def _delivery(app: App, tree: Tree) -> Delivery | None:
+    folders: list[str] = []
+    objects: list[Object] = []
+    is_complete = not look(app.spec, "sourceHydrator")
+    for source in app.sources:
+        folder = tree.find(source.folder) if source.folder and not source.chart else None
+        if folder is None:
+            is_complete = is_complete and bool(text(source.value, "ref")) and not source.value.get("path")
+            continue
+        found, whole = _taken(source, folder, tree)
+        folders.append(folder)
+        objects.extend(found)
+        is_complete = is_complete and whole
+    return Delivery(tuple(folders), tuple(objects), is_complete) if folders else None
+
+
+def _taken(source: Source, folder: str, tree: Tree) -> tuple[list[Object], bool]:
+    """The objects that a source takes from its folder, and whether they are all of what it delivers."""
+    if any(source.value.get(key) for key in ("helm", "plugin")) or "Chart.yaml" in tree.files.get(folder, set()):
+        return [], False
+    if not tree.is_plain(folder):
+        objects, whole = tree.kustomized(folder, set())
+        return objects, whole and not source.value.get("kustomize")
+    directory = mapping(source.value, "directory")
+    objects = tree.below(folder) if directory.get("recurse") is True else tree.objects(folder)
+    return objects, not any(directory.get(key) for key in ("include", "exclude", "jsonnet"))
+
+
+def annotation(found: Object, name: str) -> str | None:
+    """An annotation of Argo CD's."""
+    return found.annotations.get(f"argocd.argoproj.io/{name}")
+
+
+def wave(found: Object) -> int:
+    """The sync wave of an object; 0 where there is none that can be read."""
+    written = annotation(found, "sync-wave") or "0"
+    return int(written) if written.lstrip("+-").isdecimal() and len(written) < 9 else 0
+
+
+def is_hook(found: Object) -> bool:
+    """Whether it runs beside the sync instead of being part of it."""
+    return bool(annotation(found, "hook"))
+
+
+def sync_options(found: Object) -> Mapping[str, str]:
+    """The sync options in an object's annotation."""
+    pairs = (part.partition("=") for part in (annotation(found, "sync-options") or "").split(","))
+    return {key.strip(): value.strip() for key, _, value in pairs if key.strip()}
