@@ -1,11 +1,11 @@
 """Lints: reads the world, asks every rule, makes hits into findings, leaves out what somebody silenced with a reason.
 
-The command line calls it; it knows no rule by name.
+The command line calls it; it knows no rule by name but the one about silencing nothing, which needs all findings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from provisioner.domain.finding import Finding
 from provisioner.lint.reading import read_world
 from provisioner.lint.rule import Hit, Rule
 from provisioner.lint.rules import every_rule
+from provisioner.lint.rules.silencing import of_nothing
+from provisioner.lint.silence import Silence, covers, silences
 from provisioner.lint.world import World
 
 if TYPE_CHECKING:
@@ -23,14 +25,39 @@ if TYPE_CHECKING:
 def lint_paths(
     paths: Sequence[Path], *, catalog: Catalog, kubernetes: tuple[int, int], baseline: Sequence[Path] = ()
 ) -> tuple[Finding, ...]:
-    """Every finding about the files below some paths, by file and line."""
+    """Every finding about the files below some paths, by file, line and rule; `baseline` is published already."""
     return lint_world(read_world(paths, catalog=catalog, kubernetes=kubernetes, baseline=baseline))
 
 
 def lint_world(world: World) -> tuple[Finding, ...]:
-    """Every finding about a world, by file, line and rule."""
-    found = [_finding(rule, hit) for rule in every_rule() for hit in rule.check(world)]
+    """Every finding about a world that nobody silenced, by file, line and rule."""
+    known = {rule.id for rule in every_rule()}
+    valid = [silence for silence in silences(world) if silence.reason and silence.rule in known]
+    by_rule: dict[str, list[Silence]] = {}
+    for silence in valid:
+        by_rule.setdefault(silence.rule, []).append(silence)
+    used: set[int] = set()
+    found = [
+        _finding(rule, hit)
+        for rule in every_rule()
+        for hit in rule.check(world)
+        if not _is_silenced(hit, by_rule.get(rule.id, ()), used)
+    ]
+    found += [_finding(of_nothing, hit) for hit in _idle(valid, used)]
     return tuple(dict.fromkeys(sorted(found, key=_order)))
+
+
+def _is_silenced(hit: Hit, entries: Sequence[Silence], used: set[int]) -> bool:
+    about = [silence for silence in entries if covers(silence, hit.at)]
+    used.update(map(id, about))
+    return bool(about)
+
+
+def _idle(valid: Sequence[Silence], used: set[int]) -> Iterator[Hit]:
+    for silence in valid:
+        if id(silence) not in used:
+            message = f"silencing rule: it finds nothing here: `{silence.rule}`"
+            yield Hit(at=silence.at, path=silence.path, message=message, fix="remove the entry")
 
 
 def _finding(rule: Rule, hit: Hit) -> Finding:

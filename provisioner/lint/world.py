@@ -18,6 +18,7 @@ from provisioner.lint.values import items, mapping, text, texts, whole
 if TYPE_CHECKING:
     from provisioner.catalog.catalog import Catalog
     from provisioner.lint.document import Document, Oddity
+    from provisioner.lint.schemas import Problem, Schemas
 
 POD_TEMPLATES: Mapping[str, tuple[FieldPath, ...]] = {
     "Pod": ((),),
@@ -293,6 +294,19 @@ class World:
             return self.pods
         index = self._pods_by_namespace
         return (*index.get(namespace, ()), *index.get(None, ()))
+
+    @cached_property
+    def schemas(self) -> Schemas:
+        """The strict schemas of all kinds that are known here."""
+        from provisioner.lint.schemas import Schemas, custom_schemas
+
+        return Schemas(self.kubernetes, custom_schemas(self.of_kind("CustomResourceDefinition")))
+
+    @cached_property
+    def schema_problems(self) -> Sequence[tuple[Object, Sequence[Problem]]]:
+        """The objects that do not fit the schema of their kind, and what is wrong with each."""
+        checked = ((found, tuple(self.schemas.problems(found))) for found in self.objects)
+        return [(found, problems) for found, problems in checked if problems]
 
 
 def same_namespace(one: str | None, other: str | None) -> bool:
