@@ -14,7 +14,7 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.values import is_known, items, look, mapping, text
-from provisioner.lint.world import Object, TenantValues, World
+from provisioner.lint.world import Object, TenantValues, World, same_namespace
 
 FINALIZER = "resources-finalizer.argocd.argoproj.io"
 
@@ -158,10 +158,22 @@ class Delivery:
 
 @lru_cache(maxsize=2)
 def deliveries(world: World) -> tuple[tuple[App, Delivery], ...]:
-    """The Applications whose folder is below the linted paths, with what they deliver."""
+    """The Applications whose folder is below the linted paths, with what they deliver.
+
+    A single Application whose folder is not there delivers what stands beside it, as far as it names no other
+    namespace.
+    """
     tree = tree_of(world)
-    found = ((app, _delivery(app, tree)) for app in applications(world))
+    every = applications(world)
+    found = [(app, _delivery(app, tree)) for app in every]
+    if len(every) == 1 and found[0][1] is None and any(source.folder for source in every[0].sources):
+        return ((every[0], _beside(every[0], tree)),)
     return tuple((app, delivery) for app, delivery in found if delivery)
+
+
+def _beside(app: App, tree: Tree) -> Delivery:
+    objects = (found for found in tree.objects(str(PurePosixPath(app.at.file).parent)) if found is not app.at)
+    return Delivery((), tuple(found for found in objects if same_namespace(found.namespace, app.namespace)), False)
 
 
 @lru_cache(maxsize=2)

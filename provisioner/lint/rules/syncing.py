@@ -103,9 +103,9 @@ def sync_option_misspelt(world: World) -> Iterator[Hit]:
 def sync_option_misplaced(world: World) -> Iterator[Hit]:
     """A sync option stands where Argo CD does not look for it.
 
-    CreateNamespace, RespectIgnoreDifferences, ApplyOutOfSyncOnly, FailOnSharedResource and PrunePropagationPolicy belong
-    to the Application's `spec.syncPolicy.syncOptions`; in an object's annotation they do nothing. Force belongs to the
-    object's annotation. `syncOptions` anywhere else in the spec is dropped (user guide, Sync Options).
+    CreateNamespace, RespectIgnoreDifferences, ApplyOutOfSyncOnly, FailOnSharedResource, PrunePropagationPolicy belong
+    to the Application's `spec.syncPolicy.syncOptions`; in an object's annotation they do nothing. Force belongs to
+    the object's annotation. `syncOptions` anywhere else in the spec is dropped (user guide, Sync Options).
     """
     for option in _object_options(world):
         if option.key in _APPLICATION_ONLY:
@@ -262,7 +262,7 @@ def sync_may_empty(world: World) -> Iterator[Hit]:
 def sync_retry_malformed(world: World) -> Iterator[Hit]:
     """The delay between two attempts to sync is no duration.
 
-    `backoff.duration` and `maxDuration` are durations of Go such as `5s` or `3m`; there are no days, and no spaces. Argo
+    `backoff.duration` and `maxDuration` are durations of Go such as `5s` or `3m`; there are no days and no spaces. Argo
     CD fails the operation when it cannot read them.
     """
     for app in applications(world):

@@ -147,9 +147,9 @@ def hook_needs_later_object(world: World) -> Iterator[Hit]:
 def sync_wave_waits_for_consumer(world: World) -> Iterator[Hit]:
     """A volume claim stands in an earlier wave than the first pod that uses it.
 
-    A storage class with `volumeBindingMode: WaitForFirstConsumer`, which node-local and most cloud classes have, binds a
-    claim only when a pod uses it. Argo CD takes a pending claim for not healthy yet, so the wave with the pod never
-    starts.
+    A storage class with `volumeBindingMode: WaitForFirstConsumer`, which node-local and most cloud classes have,
+    binds a claim only when a pod uses it. Argo CD takes a pending claim for not healthy yet, so the wave with the pod
+    never starts.
     """
     immediate = {
         found.name
