@@ -219,6 +219,18 @@ class Tree:
         shortest = [folder for folder in candidates if len(folder) == min(map(len, candidates))]
         return shortest[0] if len(shortest) == 1 else None
 
+    def knows(self, path: str) -> bool:
+        """Whether there is any folder or file that a path may mean."""
+        wanted = str(PurePosixPath(path.strip("/")))
+        return any(
+            folder == wanted or folder.endswith(f"/{wanted}")
+            for folder in self._ends.get(PurePosixPath(wanted).name, ())
+        )
+
+    def has_manifests(self, folder: str) -> bool:
+        """Whether a file that Argo CD reads stands directly in a folder."""
+        return any(name.endswith((".yaml", ".yml", ".json", ".jsonnet")) for name in self.files.get(folder, ()))
+
     def neighbours(self, folder: str) -> list[str]:
         """The names of the folders in a folder."""
         return [PurePosixPath(found).name for found in self._folders if str(PurePosixPath(found).parent) == folder]

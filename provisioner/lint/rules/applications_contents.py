@@ -1,0 +1,227 @@
+"""What Argo CD Applications deliver, seen together: what must not be torn apart, and who needs whom.
+
+Argo CD orders the objects of one Application and never those of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from provisioner.domain.finding import Severity
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules._applications import (
+    App,
+    annotation,
+    applications,
+    deliveries,
+    settled,
+    sync_options,
+    wave,
+)
+from provisioner.lint.rules.argocd import knows_application_health
+from provisioner.lint.values import items, text, whole
+from provisioner.lint.world import POD_TEMPLATES, Object, World
+
+_CHART_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "argo-rollouts": ("argoproj.io",),
+    "cert-manager": ("cert-manager.io", "acme.cert-manager.io"),
+    "cilium": ("cilium.io",),
+    "external-secrets": ("external-secrets.io",),
+    "gateway-helm": ("gateway.envoyproxy.io", "gateway.networking.k8s.io"),
+    "gateway-crds-helm": ("gateway.envoyproxy.io", "gateway.networking.k8s.io"),
+    "gpu-operator": ("nvidia.com",),
+    "keda": ("keda.sh",),
+    "kgateway-crds": ("gateway.kgateway.dev",),
+    "kserve-crd": ("serving.kserve.io",),
+    "kube-prometheus-stack": ("monitoring.coreos.com",),
+    "kubevirt": ("kubevirt.io",),
+    "kueue": ("kueue.x-k8s.io",),
+    "kuberay-operator": ("ray.io",),
+    "lws": ("leaderworkerset.x-k8s.io",),
+    "nvidia-network-operator": ("mellanox.com",),
+    "prometheus-operator-crds": ("monitoring.coreos.com",),
+}
+"""The API groups that the charts of well-known operators bring."""
+_WORKLOADS = {
+    *POD_TEMPLATES,
+    "InferenceService",
+    "LLMInferenceService",
+    "RayService",
+    "RayCluster",
+    "Rollout",
+    "DynamoGraphDeployment",
+    "Service",
+    "InferencePool",
+    "Backend",
+}
+_ROUTES = {"HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "Ingress"}
+
+
+@rule("app-with-routes-only", Severity.ERROR)
+def app_with_routes_only(world: World) -> Iterator[Hit]:
+    """An Application delivers routes without the workload and Service that they lead to.
+
+    Argo CD does not order Applications: the route is published before anything answers, and stays when the workload
+    goes. Route, Service and workload belong into one Application, so that they come, change and go together. A
+    route that only redirects is no such case.
+    """
+    for app, delivery in deliveries(world):
+        routes = [found for found in delivery.objects if found.kind in _ROUTES and _has_backend(found)]
+        if not routes or not delivery.folders or not delivery.is_complete:
+            continue
+        if not any(found.kind in _WORKLOADS for found in delivery.objects):
+            yield Hit(
+                at=app.at,
+                path=app.at_path("source", "path"),
+                message=f"delivering application `{app.name}`: no workload or Service comes with: `{routes[0].title}`",
+                fix="move the route into the Application that delivers the workload and its Service",
+            )
+
+
+def _has_backend(route: Object) -> bool:
+    if route.kind == "Ingress":
+        return True
+    return any(True for _, part in items(route.value, "spec", "rules") for _ in items(part, "backendRefs"))
+
+
+@lru_cache(maxsize=2)
+def _definitions(world: World) -> Mapping[tuple[str, str], list[tuple[App, Object]]]:
+    """The Applications that deliver the definition of a kind."""
+    found: dict[tuple[str, str], list[tuple[App, Object]]] = {}
+    for app, delivery in deliveries(world):
+        for one in delivery.objects:
+            if one.kind == "CustomResourceDefinition":
+                group, kind = text(one.value, "spec", "group"), text(one.value, "spec", "names", "kind")
+                found.setdefault((group or "", kind or ""), []).append((app, one))
+    return found
+
+
+@rule("app-needs-definition-of-another", Severity.ERROR)
+def app_needs_definition_of_another(world: World) -> Iterator[Hit]:
+    """An Application delivers custom objects whose definition another Application delivers.
+
+    Argo CD does not order separate Applications, and waves count within one only. The dry run of the custom object
+    fails with "no matches for kind" until the other Application is through, and a failed sync of the same commit is
+    not tried for ever. Put both in one Application, with the definition in an earlier wave. Ordering is believed
+    where `SkipDryRunOnMissingResource=true` stands on the object, or where waves order the Applications and
+    `argocd-cm` has a health check for them.
+    """
+    definitions = _definitions(world)
+    for app, delivery in deliveries(world):
+        for found in delivery.objects:
+            others = definitions.get((found.group, found.kind), ())
+            if not others or any(other.at is app.at for other, _ in others) or _skips_dry_run(found):
+                continue
+            other, definition = others[0]
+            if app.at is not other.at and not _is_ordered(world, other, app):
+                yield Hit(
+                    at=found,
+                    path=("kind",),
+                    message=(
+                        f"delivering {found.kind} with application `{app.name}`: its definition comes with another one:"
+                        f" `{other.name}` ({definition.file})"
+                    ),
+                    fix="deliver both in one Application, the definition in an earlier sync wave",
+                )
+
+
+@lru_cache(maxsize=2)
+def _charts(world: World) -> Mapping[str, list[tuple[App, str]]]:
+    """The Applications that deliver the chart of an operator, by the API groups of it."""
+    found: dict[str, list[tuple[App, str]]] = {}
+    for app in applications(world):
+        for source in app.sources:
+            chart = source.chart or ""
+            for group in _CHART_GROUPS.get(chart.rpartition("/")[2], ()):
+                found.setdefault(group, []).append((app, chart))
+    return found
+
+
+@rule("app-needs-operator-of-another", Severity.ERROR)
+def app_needs_operator_of_another(world: World) -> Iterator[Hit]:
+    """An Application delivers custom objects whose operator another Application installs.
+
+    The chart of the operator brings the definitions. Argo CD does not order separate Applications: on a new cluster the
+    custom objects come first, the sync fails with "no matches for kind", and by default it is tried five times in about
+    two minutes only. Put chart and objects in one Application (several sources) or a Stack. Nothing is said where the
+    object skips the dry run, the Application retries without limit or often, or waves with a health check order both.
+    """
+    charts = _charts(world)
+    for app, delivery in deliveries(world):
+        if _retries_for_long(app):
+            continue
+        told: set[str] = set()
+        for found in delivery.objects:
+            others = charts.get(found.group, ()) if found.group else ()
+            if not others or any(other.at is app.at for other, _ in others) or _skips_dry_run(found):
+                continue
+            other, chart = others[0]
+            if found.kind in told or found.kind == "CustomResourceDefinition" or _is_ordered(world, other, app):
+                continue
+            told.add(found.kind)
+            yield Hit(
+                at=found,
+                path=("kind",),
+                message=(
+                    f"delivering {found.kind} with application `{app.name}`: chart `{chart}` that defines it comes with"
+                    f" another one: `{other.name}`"
+                ),
+                fix="deliver both in one Application, or let this one retry (`syncPolicy.retry.limit: -1`)",
+            )
+
+
+def _skips_dry_run(found: Object) -> bool:
+    return sync_options(found).get("SkipDryRunOnMissingResource") == "true"
+
+
+def _retries_for_long(app: App) -> bool:
+    limit = whole(app.spec, "syncPolicy", "retry", "limit")
+    return limit is not None and (limit < 0 or limit >= 10)
+
+
+def _is_ordered(world: World, first: App, second: App) -> bool:
+    """Whether waves order two Applications and Argo CD waits for the first one."""
+    if not (isinstance(first.at, Object) and isinstance(second.at, Object)):
+        return False
+    has_waves = annotation(first.at, "sync-wave") or annotation(second.at, "sync-wave")
+    return bool(has_waves) and wave(first.at) < wave(second.at) and knows_application_health(world)
+
+
+@rule("app-values-ref-unknown", Severity.ERROR)
+def app_values_ref_unknown(world: World) -> Iterator[Hit]:
+    """A chart takes its values from a source that no `ref` names.
+
+    `$name/path` in `valueFiles` means the source with `ref: name` in the same list of sources; `$` must come first.
+    Argo CD fails to render when there is none (user guide, Multiple Sources).
+    """
+    for app in applications(world):
+        names = {text(source.value, "ref") for source in app.sources}
+        for source in app.sources:
+            for path, item in items(source.value, "helm", "valueFiles"):
+                name = item[1:].partition("/")[0] if isinstance(item, str) and item.startswith("$") else None
+                if name is None or name in names or name.startswith("ARGOCD_") or "{{" in str(item):
+                    continue
+                yield Hit(
+                    at=app.at,
+                    path=(*source.path, *path),
+                    message=f"reading values: no source of the application has that `ref`: `{name}`",
+                    fix=f"add a source with `ref: {name}` to `sources`, or write a path within the chart's source",
+                )
+
+
+@rule("app-ref-source-with-chart", Severity.ERROR)
+def app_ref_source_with_chart(world: World) -> Iterator[Hit]:
+    """A source that only lends its files is a chart.
+
+    `ref` cannot stand beside `chart`: Argo CD reads the files of a Git repository only (user guide, Multiple Sources).
+    """
+    for app in applications(world):
+        for source in app.sources:
+            if source.value.get("ref") and source.value.get("chart"):
+                yield Hit(
+                    at=app.at,
+                    path=(*source.path, "ref"),
+                    message=f"lending files of a source: it is a chart: `{settled(source.value, 'chart')}`",
+                    fix="name a Git repository in the source with `ref`",
+                )
