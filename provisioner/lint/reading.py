@@ -136,20 +136,20 @@ class _Sorting:
             else:
                 self.take(document)
 
-    def take(self, document: Document, inside: Object | None = None) -> None:
+    def take(self, document: Document, inside: Object | None = None, text_path: FieldPath = ()) -> None:
         """Take a document that may be an object or a list of them."""
         value = document.value
         if not isinstance(value, dict) or text(value, "kind") is None or text(value, "apiVersion") is None:
             return
         if str(value["kind"]).endswith("List") and isinstance(value.get("items"), list):
             for path, item in items(value, "items"):
-                self.take(Part(document, path, item), inside)
+                self.take(Part(document, path, item), inside, text_path)
             return
-        found = Object(document, value, inside)
+        found = Object(document, value, inside, text_path)
         self.objects.append(found)
         for path in _object_texts(found):
             for inner in self._within(found, path):
-                self.take(inner, found)
+                self.take(inner, found, path)
         for path, parameters in _values_texts(found):
             for inner in self._within(found, path):
                 self.tenants.append(TenantValues(inner, mapping(inner.value), found, path, parameters))

@@ -44,6 +44,10 @@ class Object:
     value: Mapping[str, Any]
     inside: Object | None = None
     """The VirtualClusterTemplate or Application in whose text it stands, None for an object of a file."""
+    text_path: FieldPath = ()
+    """Where that text stands in `inside`."""
+    is_built: bool = False
+    """Whether kustomize builds it: its value is the built one, its lines are those of the file it comes from."""
 
     @cached_property
     def api_version(self) -> str:
