@@ -184,7 +184,7 @@ class Engine:
         """What it loads: a hub name or a path."""
         given = self.value("model")
         if given is None and self.kind is EngineKind.VLLM and self.find("model") is None:
-            given = next((word.text for word in self.others if word.text), None)
+            given = next((word.text for word in self.others if word in (self.words[0], self.words[-1])), None)
         return given
 
     @property
@@ -196,11 +196,11 @@ class Engine:
     @property
     def is_multi_node(self) -> bool:
         """Whether one replica spans several pods: a LeaderWorkerSet, Ray or an engine told of nodes or other ranks."""
-        tokens = " ".join(word.text or "" for word in self.words)
+        script = " ".join(self.container.arguments)
         return (
             self.pod.owner.kind in ("LeaderWorkerSet", "RayCluster", "RayService", "RayJob")
             or any(self.find(name) for name in ("nodes", "--data-parallel-address", "--headless"))
-            or (self.value("--distributed-executor-backend") == "ray" or "ray start" in tokens)
+            or (self.value("--distributed-executor-backend") == "ray" or "ray start" in script)
             or self.variable("RAY_ADDRESS") is not None
         )
 
@@ -328,8 +328,7 @@ def _repository(image: str) -> str:
 
 
 def _flag_name(written: str) -> str:
-    name = written.replace("_", "-") if written.startswith("--") else written
-    return name.partition(".")[0]  # `--compilation-config.level` sets one key of the flag's value
+    return written.replace("_", "-") if written.startswith("--") else written
 
 
 def _is_flag(word: Word) -> bool:
