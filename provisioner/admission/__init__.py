@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
-from provisioner.admission.admit import admit_endpoint, parse_request, plan_endpoint, preview_id
+from provisioner.admission.admit import (
+    Forecast,
+    admit_endpoint,
+    assume,
+    forecast_endpoint,
+    parse_request,
+    plan_endpoint,
+    preview_id,
+)
 
-__all__ = ["admit_endpoint", "parse_request", "plan_endpoint", "preview_id"]
+__all__ = [
+    "Forecast",
+    "admit_endpoint",
+    "assume",
+    "forecast_endpoint",
+    "parse_request",
+    "plan_endpoint",
+    "preview_id",
+]

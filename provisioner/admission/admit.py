@@ -8,28 +8,38 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from provisioner.admission.form import draft_of, read_form, sound_part
-from provisioner.admission.rules import POOL_TENANT, Decision, judge
+from provisioner.admission.form import (
+    Assumptions,
+    draft_of,
+    read_form,
+    read_plan_form,
+    sound_assumptions,
+    sound_part,
+)
+from provisioner.admission.planning import make_plan
+from provisioner.admission.rules import World, judge
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import Tenancy
 from provisioner.domain.endpoint import EndpointRequest
 from provisioner.domain.errors import InvariantError, RejectedError
-from provisioner.domain.finding import Finding
+from provisioner.domain.finding import Finding, Severity
 from provisioner.domain.ids import EndpointId
-from provisioner.domain.plan import (
-    TENANT_NAMESPACE,
-    Address,
-    CapacityPlan,
-    EndpointPlan,
-    Placement,
-    RuntimePlan,
-)
-from provisioner.domain.tenant import project_name
+from provisioner.domain.plan import EndpointPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a request would come to: every finding, errors and warnings, and the plan where one can be made.
+
+    There may be a plan beside an error: what would be made if it were not for that.
+    """
+
+    plan: EndpointPlan | None = None
+    findings: tuple[Finding, ...] = field(default=())
 
 
 def parse_request(raw: Any) -> EndpointRequest:
@@ -50,15 +60,15 @@ def plan_endpoint(
 ) -> EndpointPlan:
     """The plan of a request. `tenant_tiers` are the tiers that the tenant may use, None where nobody knows.
 
-    Raises RejectedError with every finding.
+    Raises RejectedError with every error.
     """
-    draft = draft_of(request)
-    decision, findings = judge(draft, catalog=catalog, site=site, tenant_tiers=tenant_tiers)
-    if findings:
-        raise _rejected(findings)
+    world = World(catalog=catalog, site=site, tenant_tiers=tenant_tiers, free_gpus={})
+    decision, findings = judge(draft_of(request), world)
+    if errors := _errors(findings):
+        raise _rejected(errors)
     if decision is None:
         raise InvariantError("planning endpoint: no decision and no finding")
-    return _plan(request, decision, site=site, catalog=catalog, endpoint_id=endpoint_id)
+    return make_plan(request, decision, site=site, endpoint_id=endpoint_id)
 
 
 def admit_endpoint(
@@ -69,13 +79,31 @@ def admit_endpoint(
     endpoint_id: EndpointId,
     tenant_tiers: Collection[str] | None = None,
 ) -> tuple[EndpointRequest, EndpointPlan]:
-    """Request and plan of a JSON value. Raises RejectedError with the findings about form and sense together."""
+    """Request and plan of a JSON value. Raises RejectedError with the errors about form and sense together."""
     request = read_form(raw)
     if isinstance(request, tuple):
-        _, findings = judge(sound_part(raw, request), catalog=catalog, site=site, tenant_tiers=tenant_tiers)
-        raise _rejected((*request, *findings))
+        world = World(catalog=catalog, site=site, tenant_tiers=tenant_tiers, free_gpus={})
+        _, findings = judge(sound_part(raw, request), world)
+        raise _rejected((*request, *_errors(findings)))
     plan = plan_endpoint(request, catalog=catalog, site=site, endpoint_id=endpoint_id, tenant_tiers=tenant_tiers)
     return request, plan
+
+
+def forecast_endpoint(raw: Any, *, catalog: Catalog, site: Site) -> Forecast:
+    """What a JSON value, a request with assumptions about the installation, would come to. Never raises."""
+    form = read_plan_form(raw)
+    if isinstance(form, tuple):
+        assumed = _assume(site, sound_assumptions(raw, form))
+        world = World(catalog=catalog, site=assumed, tenant_tiers=None, free_gpus={})
+        _, findings = judge(sound_part(raw, form), world)
+        return Forecast(findings=(*form, *findings))
+    assumed = _assume(site, form.assumptions)
+    world = World(catalog=catalog, site=assumed, tenant_tiers=None, free_gpus=form.assumptions.free_gpus)
+    decision, findings = judge(draft_of(form.request), world)
+    if decision is None:
+        return Forecast(findings=findings)
+    plan = make_plan(form.request, decision, site=assumed, endpoint_id=preview_id(raw))
+    return Forecast(plan=plan, findings=findings)
 
 
 def preview_id(raw: Any) -> EndpointId:
@@ -85,108 +113,24 @@ def preview_id(raw: Any) -> EndpointId:
     return EndpointId(f"ep-{base64.b32encode(digest)[:10].decode().lower()}")
 
 
-def _plan(
-    request: EndpointRequest, decision: Decision, *, site: Site, catalog: Catalog, endpoint_id: EndpointId
-) -> EndpointPlan:
-    runtime = _runtime(request, decision, image=site.mirrored(catalog.versions.images[decision.model.master.image]))
-    return EndpointPlan(
-        endpoint=endpoint_id,
-        name=request.name,
-        tenant=request.tenant,
-        team=request.team,
-        region=request.region,
-        tier=decision.tier.name,
-        tier_version=decision.tier.version,
-        tenancy=decision.tier.tenancy.value,
-        placement=_placement(request, decision, site=site, endpoint_id=endpoint_id),
-        capacity=CapacityPlan(
-            node_type=decision.choice.name,
-            nodes=decision.choice.nodes,
-            gpu_resource=decision.choice.node_type.gpu_resource,
-            gpus_per_replica=decision.gpus,
-            memory_bytes=decision.memory.total_bytes,
-        ),
-        runtime=runtime,
-        address=_address(request, decision, site),
-        quota=dict(sorted(decision.tier.quota.items())),
-    )
+def assume(site: Site, raw: Any) -> Site:
+    """The site as a request's assumptions have it, as far as they can be read."""
+    form = read_plan_form(raw)
+    return _assume(site, sound_assumptions(raw, form) if isinstance(form, tuple) else form.assumptions)
 
 
-def _placement(request: EndpointRequest, decision: Decision, *, site: Site, endpoint_id: EndpointId) -> Placement:
-    tier, owner = decision.tier, _owner(request, decision)
-    tenant_cluster = {
-        Tenancy.ENDPOINT: endpoint_id,
-        Tenancy.CUSTOMER: request.tenant,
-        Tenancy.POOL: f"{POOL_TENANT}-{tier.name}-{request.region}",
-    }[tier.tenancy]
-    return Placement(
-        control_plane=site.regions[request.region].control_plane,
-        project=project_name(owner, tier.name),
-        tenant_cluster=tenant_cluster,
-        template=f"tenantry-{tier.name}",
-        template_version=tier.version,
-        parameters={
-            "endpoint": endpoint_id,
-            "namespace": TENANT_NAMESPACE,
-            "nodeType": decision.choice.name,
-            "nodes": str(decision.choice.nodes),
-            "provider": decision.choice.name.partition(".")[0],
-            "tenant": request.tenant,
-        },
-    )
-
-
-def _runtime(request: EndpointRequest, decision: Decision, *, image: str) -> RuntimePlan:
-    model, runtime = decision.model, decision.runtime
-    model_digest = _digest(model.model_dump(mode="json"))
-    # Everything that changes a pod, and nothing that does not: prose, replica bounds and the endpoint's name stay out.
-    changes_pods = {
-        "gpuResource": decision.choice.node_type.gpu_resource,
-        "gpus": decision.gpus,
-        "image": image,
-        "model": [model.master.model_dump(mode="json"), model.card.pin, model.architecture.weights_bytes],
-        "runtime": runtime.model_dump(mode="json", include={"name", "port", "health_path", "arguments", "options"}),
-        "flags": {name: runtime.parameters[name].flag for name in decision.serving},
-        "serving": dict(decision.serving),
-        "tier": [decision.tier.name, decision.tier.version],
+def _assume(site: Site, assumptions: Assumptions) -> Site:
+    told = {
+        "profile": assumptions.profile,
+        "kubernetes_version": assumptions.kubernetes_version,
+        "platform_version": assumptions.platform_version,
     }
-    return RuntimePlan(
-        runtime=runtime.name,
-        image=image,
-        model=model.id,
-        model_digest=f"sha256:{model_digest}",
-        source=model.master.source,
-        pin=model.card.pin.partition(":")[2],
-        served_model=model.master.served_name,
-        kind=model.kind.value,
-        serving=dict(sorted(decision.serving.items())),
-        weights_bytes=model.architecture.weights_bytes,
-        cpu=model.master.hardware.cpu,
-        memory=model.master.hardware.memory,
-        min_replicas=request.scaling.min_replicas,
-        max_replicas=request.scaling.max_replicas,
-        revision=_digest(changes_pods)[:6],
-    )
+    changes = {name: value for name, value in told.items() if value is not None}
+    return site.model_copy(update=changes) if changes else site
 
 
-def _address(request: EndpointRequest, decision: Decision, site: Site) -> Address:
-    hostname = site.public.hostname.format(endpoint=request.name, tenant=request.tenant)
-    port = f":{site.public.port}" if site.public.port else ""
-    return Address(
-        hostname=hostname,
-        url=f"{site.public.scheme}://{hostname}{port}/v1",
-        tenant_domain=f"{_owner(request, decision)}.{site.tenant_domain}",
-        gateway_port=site.gateway.tenant_port,
-    )
-
-
-def _owner(request: EndpointRequest, decision: Decision) -> str:
-    """Whose project and domain the replicas stand in."""
-    return POOL_TENANT if decision.tier.tenancy is Tenancy.POOL else request.tenant
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+def _errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    return tuple(finding for finding in findings if finding.severity is Severity.ERROR)
 
 
 def _rejected(findings: tuple[Finding, ...]) -> RejectedError:

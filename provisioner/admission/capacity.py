@@ -3,98 +3,178 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from provisioner.admission.memory import MemoryNeed, memory_message, usable_bytes
+from provisioner.admission.memory import MemoryNeed, memory_message
 from provisioner.catalog.model import Hardware
 from provisioner.catalog.quantity import parse_quantity
-from provisioner.catalog.site import NodeTypeOffer, Region, Site
-from provisioner.catalog.tier import Tier
+from provisioner.catalog.site import NodeTypeOffer, Site
+from provisioner.catalog.tier import Isolation, NodePools, Tier
 from provisioner.domain.finding import Finding
+
+VM_PROVIDER = "kubeVirt"
+"""The kind of provider whose nodes are virtual machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What an endpoint needs: GPUs and memory of one replica, its hardware, and the number of replicas."""
+    """What an endpoint needs: GPUs and memory of one replica, its hardware, and the bounds on replicas."""
 
     gpus: int
     memory: MemoryNeed
     hardware: Hardware
-    replicas: int
+    min_replicas: int
+    max_replicas: int
+    context_field: str
     shrink_hint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A node type under its full name `<provider>.<type>`, and how many nodes of it the endpoint takes."""
+    """A node type under its full name `<provider>.<type>` and how many nodes of it the endpoint takes: `nodes` that
+    stand ready, `burst_nodes` that come when pods wait, each replica on `nodes_per_replica` of them."""
 
     name: str
     node_type: NodeTypeOffer
+    gpu_bytes: int
     nodes: int
+    burst_nodes: int
+    nodes_per_replica: int
 
 
-def choose_node_type(site: Site, region_name: str, *, tier: Tier, need: Need) -> Choice | Finding:
-    """The cheapest node type that fits, by cost, then GPUs, then name; or why there is none."""
-    region = site.regions[region_name]
-    offered = list(_offered(site, region))
-    allowed = [(name, offer) for name, offer in offered if offer.has(tier.accelerator)]
-    if not allowed:
-        wanted = ", ".join([tier.accelerator.resource, *(f"{k}={v}" for k, v in tier.accelerator.properties.items())])
-        message = f"choosing node type: region `{region_name}` has none for tier `{tier.name}` with: {wanted}"
-        hint = f"the region offers: {', '.join(name for name, _ in offered)}"
-        return Finding(reason="NoNodeType", message=message, field="region", hint=hint)
-    large = [(name, offer) for name, offer in allowed if _replicas_per_node(offer, need) > 0]
-    if not large:
-        hardware = need.hardware
-        message = (
-            f"choosing node type: no node in region `{region_name}` holds one replica with {need.gpus} GPUs, "
-            f"{hardware.cpu} CPUs and {hardware.memory} memory; largest: {_largest(allowed)}"
-        )
-        return Finding(reason="NodesTooSmall", message=message, field="model", hint=need.shrink_hint)
-    roomy = [(name, offer) for name, offer in large if _fits_memory(offer, need)]
-    if not roomy:
-        name, offer = max(large, key=lambda pair: (usable_bytes(pair[1], need.gpus), pair[0]))
-        message = memory_message(need.memory, offer, name=name, gpus=need.gpus)
-        return Finding(reason="ModelTooBig", message=message, field="model", hint=need.shrink_hint)
-    return _cheapest(roomy, need)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fit:
+    """How replicas lie on nodes of one type: several on one, or one on several; neither when it does not hold one."""
+
+    name: str
+    offer: NodeTypeOffer
+    gpu_bytes: int
+    per_node: int
+    nodes_each: int
+
+    def nodes_for(self, replicas: int) -> int:
+        """Nodes that so many replicas take."""
+        return math.ceil(replicas / self.per_node) if self.per_node else replicas * self.nodes_each
 
 
-def _cheapest(roomy: list[tuple[str, NodeTypeOffer]], need: Need) -> Choice | Finding:
-    choices = [
-        Choice(name=name, node_type=offer, nodes=math.ceil(need.replicas / _replicas_per_node(offer, need)))
-        for name, offer in roomy
-    ]
-    enough = [c for c in choices if c.node_type.max_capacity is None or c.nodes <= c.node_type.max_capacity]
-    if enough:
-        return min(enough, key=lambda c: (c.nodes * (c.node_type.cost or 0), c.nodes * c.node_type.gpus, c.name))
-    nearest = max(choices, key=lambda c: (c.node_type.max_capacity or 0, c.name))
-    message = (
-        f"choosing node type: {need.replicas} replicas take {nearest.nodes} nodes of `{nearest.name}`, of which there "
-        f"are at most: {nearest.node_type.max_capacity}"
-    )
-    return Finding(
-        reason="NotEnoughNodes", message=message, field="scaling.maxReplicas", hint="lower scaling.maxReplicas"
-    )
-
-
-def _offered(site: Site, region: Region) -> Iterator[tuple[str, NodeTypeOffer]]:
+def node_types_for(site: Site, region: str, tier: Tier) -> Iterator[tuple[str, NodeTypeOffer]]:
+    """The node types of a region that a tier may use, under their full names."""
     for provider in site.providers:
-        if provider.name in region.providers:
-            yield from ((f"{provider.name}.{node_type.name}", node_type) for node_type in provider.node_types)
+        if provider.name not in site.regions[region].providers:
+            continue
+        if tier.isolation is Isolation.KUBEVIRT and provider.kind != VM_PROVIDER:
+            continue
+        yield from (
+            (f"{provider.name}.{offer.name}", offer) for offer in provider.node_types if offer.has(tier.accelerator)
+        )
 
 
-def _replicas_per_node(offer: NodeTypeOffer, need: Need) -> int:
-    by_cpu = parse_quantity(offer.cpu) // (parse_quantity(need.hardware.cpu) or 1)
-    by_memory = parse_quantity(offer.memory) // (parse_quantity(need.hardware.memory) or 1)
-    by_gpu = offer.gpus // need.gpus if need.gpus else by_cpu
-    return int(min(by_cpu, by_memory, by_gpu))
+def choose_node_type(
+    site: Site, region: str, *, tier: Tier, need: Need, free_gpus: Mapping[str, int]
+) -> tuple[Choice | None, tuple[Finding, ...]]:
+    """The cheapest node type that fits, by cost, then GPUs, then name, and what is to be said about it.
+
+    One that has room for every request at its longest comes before one that has not, one with enough free GPUs (where
+    `free_gpus` knows) before one without.
+    """
+    allowed = list(node_types_for(site, region, tier))
+    if not allowed:
+        return None, (_none_for_tier(site, region, tier),)
+    large = [fit for name, offer in allowed if (fit := _fit(name, offer, tier, need)) is not None]
+    if not large:
+        return None, (_too_small(region, allowed, need),)
+    roomy = [fit for fit in large if need.gpus == 0 or need.memory.fits_one(fit.gpu_bytes)]
+    if not roomy:
+        return None, (_too_big(large, need),)
+    enough = [fit for fit in roomy if _has_nodes(fit, need)]
+    if not enough:
+        return None, (_too_few(roomy, need),)
+    best = min(enough, key=lambda fit: _rank(fit, need, free_gpus))
+    return _choice(best, tier, need), ()
 
 
-def _fits_memory(offer: NodeTypeOffer, need: Need) -> bool:
-    return need.gpus == 0 or need.memory.total_bytes <= usable_bytes(offer, need.gpus)
+def _fit(name: str, offer: NodeTypeOffer, tier: Tier, need: Need) -> _Fit | None:
+    partition = tier.accelerator.partition
+    gpus = offer.gpus * (partition.per_gpu if partition else 1)
+    gpu_bytes = partition.memory_bytes if partition else offer.gpu_memory_bytes
+    by_cpu = int(parse_quantity(offer.cpu) // (parse_quantity(need.hardware.cpu) or 1))
+    by_memory = int(parse_quantity(offer.memory) // (parse_quantity(need.hardware.memory) or 1))
+    per_node = min(by_cpu, by_memory, gpus // need.gpus if need.gpus else by_cpu)
+    if tier.isolation is Isolation.KUBEVIRT:
+        per_node = min(per_node, 1)
+    if per_node > 0:
+        return _Fit(name=name, offer=offer, gpu_bytes=gpu_bytes, per_node=per_node, nodes_each=1)
+    spans = tier.multi_node and gpus > 0 and need.gpus > gpus and need.gpus % gpus == 0 and min(by_cpu, by_memory) > 0
+    nodes_each = need.gpus // gpus if spans else 0
+    return _Fit(name=name, offer=offer, gpu_bytes=gpu_bytes, per_node=0, nodes_each=nodes_each) if spans else None
 
 
-def _largest(offers: list[tuple[str, NodeTypeOffer]]) -> str:
-    name, offer = max(offers, key=lambda pair: (pair[1].gpus, parse_quantity(pair[1].memory), pair[0]))
-    return f"`{name}` with {offer.gpus} GPUs, {offer.cpu} CPUs and {offer.memory} memory"
+def _has_nodes(fit: _Fit, need: Need) -> bool:
+    return fit.offer.max_capacity is None or fit.nodes_for(need.max_replicas) <= fit.offer.max_capacity
+
+
+def _rank(fit: _Fit, need: Need, free_gpus: Mapping[str, int]) -> tuple[bool, bool, int, int, str]:
+    nodes = fit.nodes_for(need.max_replicas)
+    is_short = free_gpus.get(fit.name, need.gpus * need.min_replicas) < need.gpus * need.min_replicas
+    is_tight = need.gpus > 0 and not need.memory.fits_all(fit.gpu_bytes)
+    return is_short, is_tight, nodes * (fit.offer.cost or 0), nodes * fit.offer.gpus, fit.name
+
+
+def _choice(fit: _Fit, tier: Tier, need: Need) -> Choice:
+    most = fit.nodes_for(need.max_replicas)
+    ready = fit.nodes_for(need.min_replicas) if tier.node_pools is NodePools.DYNAMIC else most
+    return Choice(
+        name=fit.name,
+        node_type=fit.offer,
+        gpu_bytes=fit.gpu_bytes,
+        nodes=ready,
+        burst_nodes=most - ready,
+        nodes_per_replica=fit.nodes_each,
+    )
+
+
+def _none_for_tier(site: Site, region: str, tier: Tier) -> Finding:
+    wanted = [tier.accelerator.resource, *(f"{k}={v}" for k, v in tier.accelerator.properties.items())]
+    if tier.isolation is Isolation.KUBEVIRT:
+        wanted.append(f"a provider of kind {VM_PROVIDER}")
+    offered = [
+        f"{provider.name}.{offer.name}"
+        for provider in site.providers
+        if provider.name in site.regions[region].providers
+        for offer in provider.node_types
+    ]
+    message = f"choosing node type: region `{region}` has none for tier `{tier.name}` with: {', '.join(wanted)}"
+    hint = f"the region offers: {', '.join(offered)}"
+    return Finding(reason="NoNodeType", message=message, field="region", hint=hint)
+
+
+def _too_small(region: str, allowed: list[tuple[str, NodeTypeOffer]], need: Need) -> Finding:
+    hardware = need.hardware
+    name, offer = max(allowed, key=lambda pair: (pair[1].gpus, parse_quantity(pair[1].memory), pair[0]))
+    message = (
+        f"choosing node type: no node in region `{region}` holds one replica with {need.gpus} GPUs, "
+        f"{hardware.cpu} CPUs and {hardware.memory} memory; largest: `{name}` with {offer.gpus} GPUs, {offer.cpu} CPUs "
+        f"and {offer.memory} memory"
+    )
+    return Finding(reason="NodesTooSmall", message=message, field="model", hint=need.shrink_hint)
+
+
+def _too_big(large: list[_Fit], need: Need) -> Finding:
+    widest = max(large, key=lambda fit: (fit.gpu_bytes, fit.name))
+    message = memory_message(need.memory, widest.gpu_bytes, name=widest.name)
+    longest = need.memory.longest_context(widest.gpu_bytes)
+    if longest:
+        hint = f"lower {need.context_field} to {longest} at most; or {need.shrink_hint}"
+        return Finding(reason="ContextDoesNotFit", message=message, field=need.context_field, hint=hint)
+    return Finding(reason="ModelTooBig", message=message, field="model", hint=need.shrink_hint)
+
+
+def _too_few(roomy: list[_Fit], need: Need) -> Finding:
+    nearest = max(roomy, key=lambda fit: (fit.offer.max_capacity or 0, fit.name))
+    message = (
+        f"choosing node type: {need.max_replicas} replicas take {nearest.nodes_for(need.max_replicas)} nodes of "
+        f"`{nearest.name}`, of which there are at most: {nearest.offer.max_capacity}"
+    )
+    hint = "lower scaling.maxReplicas"
+    return Finding(reason="NotEnoughNodes", message=message, field="scaling.maxReplicas", hint=hint)

@@ -6,13 +6,15 @@ that what is wrong with its sense is told at the same time. Pure.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from provisioner.admission.serving import ServingForm
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import validate_fields
 from provisioner.domain.endpoint import EndpointRequest, Scaling
@@ -67,9 +69,44 @@ class RequestForm(Entry):
     tier: Annotated[str, Field(min_length=1, max_length=63, description="name of a tier, see `tenantry tier list`")]
     scaling: Annotated[ScalingForm, Field(description="minReplicas and maxReplicas")]
     serving: Annotated[
-        dict[Annotated[str, Field(max_length=64)], int | float | bool | str],
-        Field(default_factory=dict, max_length=64, description="serving parameters that differ from the model's"),
+        ServingForm, Field(default_factory=ServingForm, description="what differs from the model's master")
     ]
+
+
+class PlanForm(RequestForm):
+    """What a plan is asked for with: a request, and what is to be assumed about the installation."""
+
+    profile: Annotated[
+        Literal["dev", "prod"] | None, Field(description="dev or prod; the site's own when left out")
+    ] = None
+    kubernetes_version: Annotated[
+        str | None, Field(pattern=r"^\d{1,2}\.\d{1,3}$", description="Kubernetes of tenant clusters, such as 1.34")
+    ] = None
+    platform_version: Annotated[
+        str | None, Field(pattern=r"^\d{1,2}\.\d{1,3}$", description="vCluster Platform, such as 4.12")
+    ] = None
+    capacity: Annotated[
+        dict[Annotated[str, Field(max_length=200)], Annotated[int, Field(ge=0, le=1_000_000)]],
+        Field(default_factory=dict, max_length=1000, description="free GPUs by full name of node type"),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumptions:
+    """What a plan assumes instead of what the site says; None where the site is to be believed."""
+
+    profile: Literal["dev", "prod"] | None = None
+    kubernetes_version: str | None = None
+    platform_version: str | None = None
+    free_gpus: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """A request and what is to be assumed while it is planned."""
+
+    request: EndpointRequest
+    assumptions: Assumptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +120,22 @@ class Draft:
     region: str | None = None
     tier: str | None = None
     scaling: Scaling | None = None
-    serving: Mapping[str, Any] | None = None
+    serving: ServingForm | None = None
 
 
 def read_form(raw: Any) -> EndpointRequest | tuple[Finding, ...]:
     """The request in a JSON value, or every finding about its form."""
     form = validate_fields(RequestForm, raw)
-    if not isinstance(form, RequestForm):
-        return form
+    return form if isinstance(form, tuple) else _request_of(form)
+
+
+def read_plan_form(raw: Any) -> PlanRequest | tuple[Finding, ...]:
+    """Request and assumptions in a JSON value, or every finding about their form."""
+    form = validate_fields(PlanForm, raw)
+    return form if isinstance(form, tuple) else PlanRequest(_request_of(form), _assumptions_of(form))
+
+
+def _request_of(form: RequestForm) -> EndpointRequest:
     return EndpointRequest(
         name=form.name,
         tenant=form.tenant,
@@ -99,7 +144,16 @@ def read_form(raw: Any) -> EndpointRequest | tuple[Finding, ...]:
         region=form.region,
         tier=form.tier,
         scaling=_scaling_of(form.scaling),
-        serving=form.serving,
+        serving=form.serving.given(),
+    )
+
+
+def _assumptions_of(form: PlanForm) -> Assumptions:
+    return Assumptions(
+        profile=form.profile,
+        kubernetes_version=form.kubernetes_version,
+        platform_version=form.platform_version,
+        free_gpus=form.capacity,
     )
 
 
@@ -113,7 +167,21 @@ def draft_of(request: EndpointRequest) -> Draft:
         region=request.region,
         tier=request.tier,
         scaling=request.scaling,
-        serving=request.serving,
+        serving=ServingForm.model_validate_json(json.dumps(dict(request.serving))),
+    )
+
+
+def sound_assumptions(raw: Any, broken: Iterable[Finding]) -> Assumptions:
+    """The assumptions of a JSON value, as far as no finding is about them."""
+    fields = {re.split(r"[.\[]", finding.field)[0] for finding in broken}
+    if not isinstance(raw, Mapping) or "" in fields:
+        return Assumptions()
+    sound = {name: value for name, value in raw.items() if name not in fields}
+    return Assumptions(
+        profile=sound.get("profile"),
+        kubernetes_version=sound.get("kubernetesVersion"),
+        platform_version=sound.get("platformVersion"),
+        free_gpus=sound.get("capacity", {}),
     )
 
 
@@ -125,10 +193,11 @@ def sound_part(raw: Any, broken: Iterable[Finding]) -> Draft:
     sound = {field: value for field, value in raw.items() if field not in fields}
     texts = {field: sound.get(field) for field in ("name", "tenant", "team", "model", "region", "tier")}
     scaling = validate_fields(ScalingForm, sound.get("scaling"))
+    serving = validate_fields(ServingForm, sound.get("serving", {}))
     return Draft(
         **texts,
         scaling=_scaling_of(scaling) if isinstance(scaling, ScalingForm) else None,
-        serving=None if "serving" in fields else sound.get("serving", {}),
+        serving=serving if isinstance(serving, ServingForm) else None,
     )
 
 

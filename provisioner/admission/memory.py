@@ -1,4 +1,4 @@
-"""Whether a model fits: weights and key-value cache against the GPU memory of one replica. Pure arithmetic."""
+"""Whether a model fits: its share of weights and key-value cache against the memory of one GPU. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -6,62 +6,117 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from provisioner.admission.parallelism import Parallelism
 from provisioner.catalog.model import Model
 from provisioner.catalog.runtime import Runtime
-from provisioner.catalog.site import NodeTypeOffer
+from provisioner.domain.plan import GpuMemory
 
-USABLE_PERCENT = 90
-"""Share of GPU memory for weights and cache. The rest is for activations and the engine itself; vLLM's own default of
-`--gpu-memory-utilization` is the same."""
+USABLE_SHARE = 0.9
+"""Share of GPU memory for weights and cache where the engine has no parameter for it. The rest is for activations and
+the engine itself; vLLM's own default of `--gpu-memory-utilization` is the same."""
+UTILIZATION = "gpuMemoryUtilization"
 
 _BYTES_PER_ELEMENT = 2  # bfloat16 or float16 cache, the default of every engine here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryNeed:
-    """GPU memory that one replica needs, in bytes, and how it was reckoned."""
+    """GPU memory that one replica needs on each of its GPUs, in bytes, and how it was reckoned.
+
+    `token_bytes` is the cache of one token. `tokens` is the longest request, `requests` how many are answered at once.
+    """
 
     weights_bytes: int
-    cache_bytes: int
+    token_bytes: int
+    tokens: int
+    requests: int
+    share: float
+    gpus: int
+    context_length: int
     reckoning: str
 
     @property
+    def cache_bytes(self) -> int:
+        """The cache of all requests at their longest."""
+        return self.token_bytes * self.tokens * self.requests
+
+    @property
     def total_bytes(self) -> int:
-        """Weights and cache."""
-        return self.weights_bytes + self.cache_bytes
+        """What the whole replica needs at most, on all GPUs."""
+        return (self.weights_bytes + self.cache_bytes) * max(self.gpus, 1)
+
+    def usable(self, gpu_bytes: int) -> int:
+        """What the engine may use of a GPU with this much memory."""
+        return int(gpu_bytes * self.share)
+
+    def fits_one(self, gpu_bytes: int) -> bool:
+        """Whether the longest request fits, alone: without that an engine does not start."""
+        return self.weights_bytes + self.token_bytes * self.tokens <= self.usable(gpu_bytes)
+
+    def fits_all(self, gpu_bytes: int) -> bool:
+        """Whether all requests fit at their longest: beyond that an engine puts requests back."""
+        return self.weights_bytes + self.cache_bytes <= self.usable(gpu_bytes)
+
+    def longest_context(self, gpu_bytes: int) -> int | None:
+        """The most tokens of one request that fit; None for a model without a cache."""
+        if not self.token_bytes:
+            return None
+        return max(0, min((self.usable(gpu_bytes) - self.weights_bytes) // self.token_bytes, self.context_length))
+
+    def on(self, gpu_bytes: int) -> GpuMemory:
+        """The memory of one GPU as a plan says it."""
+        return GpuMemory(
+            weights_bytes=self.weights_bytes,
+            cache_bytes=self.cache_bytes,
+            usable_bytes=self.usable(gpu_bytes),
+            longest_context=self.longest_context(gpu_bytes),
+        )
 
 
-def reckon_memory(model: Model, runtime: Runtime, serving: Mapping[str, Any]) -> MemoryNeed:
+def reckon_memory(
+    model: Model, runtime: Runtime, serving: Mapping[str, Any], *, parallelism: Parallelism
+) -> MemoryNeed:
     """The memory of one replica at the wanted context and concurrency.
 
     The cache holds a key and a value per layer, key-value head and head dimension for every token of every parallel
-    request: an upper bound for models with sliding windows.
+    request: an upper bound for models with sliding windows. Pipeline parallel deals layers out; tensor parallel deals
+    heads out, and copies them where there are more GPUs than heads.
     """
     shape = model.architecture
     tokens = serving.get(runtime.context_parameter, shape.context_length)
     requests = serving.get(runtime.concurrency_parameter, 1) if runtime.concurrency_parameter else 1
-    per_token = 2 * shape.layers * shape.kv_heads * shape.head_dimension * _BYTES_PER_ELEMENT
-    cache = per_token * tokens * requests
+    layers = -(-shape.layers // parallelism.pipeline)
+    heads = -(-shape.kv_heads // parallelism.tensor)
+    token_bytes = 2 * layers * heads * shape.head_dimension * _BYTES_PER_ELEMENT
+    parts = parallelism.tensor * parallelism.pipeline
+    weights = -(-shape.weights_bytes // parts)
     reckoning = (
-        f"weights {_gigabytes(shape.weights_bytes)} + cache 2 x {shape.layers} layers x {shape.kv_heads} heads x "
-        f"{shape.head_dimension} x {_BYTES_PER_ELEMENT} B x {tokens} tokens x {requests} requests = {_gigabytes(cache)}"
+        f"weights {gigabytes(shape.weights_bytes)} / {parts} GPUs + cache 2 x {layers} layers x {heads} heads x "
+        f"{shape.head_dimension} x {_BYTES_PER_ELEMENT} B x {tokens} tokens = "
+        f"{gigabytes(weights)} + {gigabytes(token_bytes * tokens)}"
     )
-    return MemoryNeed(weights_bytes=shape.weights_bytes, cache_bytes=cache, reckoning=reckoning)
+    return MemoryNeed(
+        weights_bytes=weights,
+        token_bytes=token_bytes,
+        tokens=tokens,
+        requests=requests,
+        share=serving.get(UTILIZATION, USABLE_SHARE),
+        gpus=parallelism.gpus,
+        context_length=shape.context_length,
+        reckoning=reckoning,
+    )
 
 
-def usable_bytes(node_type: NodeTypeOffer, gpus: int) -> int:
-    """The memory that `gpus` GPUs of a node type give to weights and cache."""
-    return gpus * node_type.gpu_memory_bytes * USABLE_PERCENT // 100
-
-
-def memory_message(need: MemoryNeed, node_type: NodeTypeOffer, *, name: str, gpus: int) -> str:
-    """Why the need does not fit into a node type, with the arithmetic."""
-    usable = _gigabytes(usable_bytes(node_type, gpus))
+def memory_message(need: MemoryNeed, gpu_bytes: int, *, name: str) -> str:
+    """Why the need does not fit on the GPUs of a node type, with the arithmetic."""
+    longest = need.longest_context(gpu_bytes)
+    fits = f"; the longest context that fits is {longest}" if longest else ""
     return (
-        f"planning GPU memory: {need.reckoning}, together {_gigabytes(need.total_bytes)}; `{name}` gives {gpus} x "
-        f"{_gigabytes(node_type.gpu_memory_bytes)} x {USABLE_PERCENT} % = {usable}"
+        f"planning GPU memory: {need.reckoning} on each GPU; `{name}` gives {gigabytes(gpu_bytes)} x "
+        f"{need.share:g} = {gigabytes(need.usable(gpu_bytes))}{fits}"
     )
 
 
-def _gigabytes(count: int) -> str:
+def gigabytes(count: int) -> str:
+    """Bytes as people say them."""
     return f"{count / 10**9:.1f} GB"

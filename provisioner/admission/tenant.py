@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from provisioner.admission.form import ONE_LINE_PATTERN, TenantName
-from provisioner.admission.rules import POOL_TENANT
+from provisioner.admission.names import POOL_TENANT
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import shown, validate_fields

@@ -47,6 +47,13 @@ class Runtime(Entry):
     port: Annotated[int, Field(ge=1, le=65535)]
     health_path: str
     arguments: Annotated[tuple[str, ...], Field(description="fixed command-line arguments of the server")] = ()
+    owned_flags: Annotated[
+        tuple[str, ...], Field(description="flags that nobody else may give, beside those of arguments and parameters")
+    ] = ()
+    adapter_arguments: Annotated[
+        tuple[str, ...] | None,
+        Field(description="arguments that load the adapters, `{adapters}` stands for all; null where it loads none"),
+    ] = None
     parameters: dict[str, Parameter]
     context_parameter: Annotated[str, Field(description="the parameter that bounds tokens kept per request")]
     concurrency_parameter: Annotated[str | None, Field(description="the one that bounds parallel requests")] = None

@@ -44,7 +44,7 @@ def create_endpoint(
       region: local
       tier: dedicated
       scaling: {minReplicas: 1, maxReplicas: 2}
-      serving: {contextSize: 1024}
+      serving: {maxModelLen: 1024}
 
     Example: tenantry endpoint create -f REQUEST.yaml --wait
     """

@@ -24,6 +24,7 @@ def server_arguments(plan: RuntimePlan, runtime: Runtime) -> tuple[str, ...]:
         "pin": plan.pin,
         "servedModel": plan.served_model,
         "port": str(runtime.port),
+        "totalContext": str(_total_context(plan, runtime)),
     }
     unknown = sorted(plan.serving.keys() - runtime.parameters.keys())
     if unknown:
@@ -36,6 +37,13 @@ def server_arguments(plan: RuntimePlan, runtime: Runtime) -> tuple[str, ...]:
         for argument in _flag(parameter.flag, plan.serving[name])
     ]
     return (*fixed, *flags)
+
+
+def _total_context(plan: RuntimePlan, runtime: Runtime) -> int:
+    """Tokens of all requests that are answered at the same time, for engines that are told this sum."""
+    tokens = plan.serving.get(runtime.context_parameter)
+    requests = plan.serving.get(runtime.concurrency_parameter or "", 1)
+    return tokens * requests if isinstance(tokens, int) and isinstance(requests, int) else 0
 
 
 def _value(name: str, values: dict[str, str], runtime: Runtime) -> str:

@@ -21,7 +21,7 @@ model: gemma-3-270m
 region: local
 tier: dedicated
 scaling: {minReplicas: 1, maxReplicas: 1}
-serving: {contextSize: 512}
+serving: {maxModelLen: 512}
 """
 
 
@@ -120,7 +120,7 @@ def test_a_vllm_endpoint_answers_through_the_gateway(
     request_file.write_text(
         REQUEST.replace("gemma-3-270m", "Qwen2-VL-2B-Instruct")
         .replace("name: chat", "name: vision")
-        .replace("serving: {contextSize: 512}\n", "")
+        .replace("serving: {maxModelLen: 512}\n", "")
     )
     installation.data("endpoint", "create", "-f", str(request_file), "--wait", "--timeout", "2m")
     shown = json.loads(installation.data("endpoint", "show", "acme/vision", "-o", "json"))

@@ -52,9 +52,9 @@ def test_override_lands_in_the_arguments_and_the_master_stays() -> None:
     """Ledger: CAT-03."""
     master = catalog().models["gemma-3-270m"].master
     before = master.model_dump()
-    planned = plan(serving={"contextSize": 8192})
+    planned = plan(serving={"maxModelLen": 4096})
     assert arguments_after(planned, "--ctx-size") == "8192"
-    assert arguments_after(plan(), "--ctx-size") == str(master.serving["contextSize"]) == "4096"
+    assert arguments_after(plan(), "--ctx-size") == str(master.serving["maxModelLen"] * master.serving["maxNumSeqs"]) == "4096"
     assert master.model_dump() == before
     assert planned.workload != plan().workload
 
