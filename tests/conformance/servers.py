@@ -107,6 +107,7 @@ def kube_apiserver(folder: Path) -> Iterator[Server]:
         f"--service-account-signing-key-file={key}",
         f"--token-auth-file={tokens}",
         "--authorization-mode=RBAC",
+        "--allow-privileged=true",
         "--disable-admission-plugins=ServiceAccount",
         "--endpoint-reconciler-type=none",
     ]

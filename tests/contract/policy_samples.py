@@ -32,8 +32,6 @@ SETTINGS = {
         "runtimeClass": "vnode",
     },
 }
-NAMESPACES = ("bare", "closing", "halving", "inference", "kube-system-2", "new", "open", "opening", "raising")
-"""Beside the cluster's own and `tenantry-stack`."""
 
 
 def _default_deny(namespace: str, **spec: Any) -> dict[str, Any]:

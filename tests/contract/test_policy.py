@@ -86,7 +86,7 @@ def test_policy_fails_closed_and_says_why(name: str) -> None:
 def test_policy_may_stand_in_a_template(name: str) -> None:
     text = (ROOT / name / "policy.yaml").read_text()
     assert not any(mark in text for mark in ("{{", "{%", "{#", "}}", "%}", "#}"))
-    environment = Environment(loader=FileSystemLoader(pack_root()), undefined=StrictUndefined, autoescape=False)  # noqa: S701
+    environment = Environment(loader=FileSystemLoader(pack_root()), undefined=StrictUndefined, autoescape=False)
     assert yaml.safe_load(environment.from_string(text).render()) == yaml.safe_load(text)
 
 
@@ -134,7 +134,7 @@ def _binding(name: str) -> Any:
         loader=FileSystemLoader(pack_root()),
         undefined=StrictUndefined,
         trim_blocks=True,
-        autoescape=False,  # noqa: S701
+        autoescape=False,
     )
     template = environment.get_template("policies/admission/_binding.yaml.j2")
     return yaml.safe_load(template.render(policy=name))
