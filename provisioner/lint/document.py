@@ -57,3 +57,38 @@ class Document(Protocol):
 
     def line(self, path: FieldPath = ()) -> int:
         """The line (from 1) of a field, or of the nearest thing around it."""
+
+    def within(self, path: FieldPath) -> Sequence[Document]:
+        """The documents in a text that stands in this one, holes allowed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A piece of a document that is looked at by itself, such as an item of a list."""
+
+    around: Document
+    path: FieldPath
+    value: Any
+
+    @property
+    def file(self) -> str:
+        """The document's."""
+        return self.around.file
+
+    @property
+    def disagreements(self) -> Sequence[Disagreement]:
+        """Those of the piece."""
+        length = len(self.path)
+        return tuple(
+            Disagreement(path=found.path[length:], text=found.text, reading=found.reading)
+            for found in self.around.disagreements
+            if found.path[:length] == self.path
+        )
+
+    def line(self, path: FieldPath = ()) -> int:
+        """The line of a field of the piece."""
+        return self.around.line((*self.path, *path))
+
+    def within(self, path: FieldPath) -> Sequence[Document]:
+        """The documents in a text of the piece."""
+        return self.around.within((*self.path, *path))

@@ -8,14 +8,16 @@ around them. The engine calls it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from provisioner.catalog.fields import FieldPath
-from provisioner.lint.document import Disagreement, Document, Oddity
+from provisioner.lint import kustomize
+from provisioner.lint.document import Document, Oddity, Part
 from provisioner.lint.files import Files, read_files
 from provisioner.lint.holes import mask
+from provisioner.lint.kustomize import Kustomizations
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, TenantValues, World
 from provisioner.lint.yaml_text import YamlDocument, parse_documents
@@ -47,39 +49,8 @@ _TENANT_KEYS = frozenset(
 )
 """What stands at the top of a tenant cluster's values."""
 _SURE_TENANT_KEYS = frozenset({"controlPlane", "privateNodes", "exportKubeConfig"})
+_SETTINGS_GROUPS = frozenset({"kubeadm.k8s.io", "audit.k8s.io", "kind.x-k8s.io", "k3d.io", "eksctl.io", "skaffold"})
 _MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A piece of a document that is looked at by itself, such as an item of a list."""
-
-    around: Document
-    path: FieldPath
-    value: Any
-
-    @property
-    def file(self) -> str:
-        """The document's."""
-        return self.around.file
-
-    @property
-    def disagreements(self) -> Sequence[Disagreement]:
-        """Those of the piece."""
-        length = len(self.path)
-        return tuple(
-            Disagreement(path=found.path[length:], text=found.text, reading=found.reading)
-            for found in self.around.disagreements
-            if found.path[:length] == self.path
-        )
-
-    def line(self, path: FieldPath = ()) -> int:
-        """The line of a field of the piece."""
-        return self.around.line((*self.path, *path))
-
-    def within(self, path: FieldPath) -> tuple[Document, ...]:
-        """The documents in a text of the piece."""
-        return within(self.around, (*self.path, *path))
 
 
 def read_world(
@@ -103,11 +74,6 @@ def read_world(
     )
 
 
-def within(document: Document, path: FieldPath) -> tuple[Document, ...]:
-    """The documents in a text that stands in another one."""
-    return document.within(path) if isinstance(document, YamlDocument | Part) else ()
-
-
 @dataclass(slots=True)
 class _Sorting:
     """Sorts documents into objects and values."""
@@ -120,45 +86,80 @@ class _Sorting:
     def take_all(self, files: Files) -> None:
         """Take every text that may hold manifests."""
         charts = {str(PurePosixPath(name).parent) for name in files.names if PurePosixPath(name).name == "Chart.yaml"}
-        for name, content in files.texts.items():
-            if _is_manifest(name, charts):
-                self.take_text(name, content)
+        read = {name: self._read(name, files.texts[name]) for name in files.texts if _is_manifest(name, charts)}
+        folders = {
+            str(PurePosixPath(name).parent): documents[0]
+            for name, documents in read.items()
+            if PurePosixPath(name).name in kustomize.NAMES and documents and isinstance(documents[0].value, dict)
+        }
+        found = {name: _objects(documents) for name, documents in read.items()}
+        built = Kustomizations(
+            folders, objects=found.__getitem__, values=read.__getitem__, files=frozenset(files.names)
+        )
+        objects = built.build()
+        apart = built.used | built.patch_files()
+        for name in read:
+            self.documents.extend(read[name] if name not in apart else ())
+            for one in found[name] if name not in apart else ():
+                self._take(one)
+        for one in objects:
+            self._take(one)
+        self.oddities.extend(built.oddities)
 
-    def take_text(self, name: str, content: str) -> None:
-        """Take every document of a file."""
+    def _read(self, name: str, content: str) -> Sequence[Document]:
+        """Every document of a file that may be of interest; a tenant cluster's values are taken at once."""
         file_name = PurePosixPath(name).name
         masked = mask(content) if "{{" in content and _is_values_name(file_name) else None
+        found = []
         for document in parse_documents(masked.text if masked else content, file=name, masked=masked):
             self.oddities.extend(document.oddities)
-            self.documents.append(document)
             if _is_tenant_values(file_name, document.value):
                 self.tenants.append(TenantValues(document, mapping(document.value)))
-            else:
-                self.take(document)
+            found.append(document)
+        return found
 
-    def take(self, document: Document, inside: Object | None = None, text_path: FieldPath = ()) -> None:
-        """Take a document that may be an object or a list of them."""
-        value = document.value
-        if not isinstance(value, dict) or text(value, "kind") is None or text(value, "apiVersion") is None:
-            return
-        if str(value["kind"]).endswith("List") and isinstance(value.get("items"), list):
-            for path, item in items(value, "items"):
-                self.take(Part(document, path, item), inside, text_path)
-            return
-        found = Object(document, value, inside, text_path)
+    def _take(self, found: Object) -> None:
+        """Take an object, and what stands in its texts."""
         self.objects.append(found)
         for path in _object_texts(found):
             for inner in self._within(found, path):
-                self.take(inner, found, path)
+                for one in _objects([inner]):
+                    self._take(replace(one, inside=found, text_path=path))
         for path, parameters in _values_texts(found):
             for inner in self._within(found, path):
                 self.tenants.append(TenantValues(inner, mapping(inner.value), found, path, parameters))
 
     def _within(self, owner: Object, path: FieldPath) -> Iterator[Document]:
-        for inner in within(owner.document, path):
+        for inner in owner.document.within(path):
             if isinstance(inner, YamlDocument):
                 self.oddities.extend(inner.oddities)
             yield inner
+
+
+def _objects(documents: Sequence[Document]) -> list[Object]:
+    """The objects of documents, those of lists one by one."""
+    found: list[Object] = []
+    for document in documents:
+        value = document.value
+        if not isinstance(value, dict) or text(value, "kind") is None or text(value, "apiVersion") is None:
+            continue
+        if str(value["kind"]).endswith("List") and isinstance(value.get("items"), list):
+            found += _objects([Part(document, path, item) for path, item in items(value, "items")])
+        elif not _is_settings(value):
+            found.append(Object(document, value))
+    return found
+
+
+def _is_settings(value: Any) -> bool:
+    """Whether it has the form of an object but is a file of settings that no API server takes."""
+    version, kind = str(value["apiVersion"]), str(value["kind"])
+    group = version.rpartition("/")[0]
+    return (
+        group.endswith(".config.k8s.io")
+        or group in _SETTINGS_GROUPS
+        or (version == "v1" and kind == "Config")
+        or (kind in ("Kustomization", "Component") and group in ("", "kustomize.config.k8s.io"))
+    )
 
 
 def _is_manifest(name: str, charts: set[str]) -> bool:

@@ -1,0 +1,297 @@
+"""Builds kustomizations well enough to judge the result: bases, components, patches, generators, images, replicas.
+
+What a base leaves open its overlays fill in, so rules look at what is built, with the lines of the files it comes from.
+Name prefixes and transformers are left out: they change names alike everywhere. Reading calls it; pure.
+"""
+
+from __future__ import annotations
+
+import copy
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from provisioner.catalog.fields import FieldPath, shown
+from provisioner.domain.finding import unknown_name_hint
+from provisioner.lint.document import Document, Oddity, Part
+from provisioner.lint.merging import json_patched, merged
+from provisioner.lint.values import items, look, mapping, text, texts
+from provisioner.lint.world import POD_TEMPLATES, Object
+
+NAMES = frozenset({"kustomization.yaml", "kustomization.yml", "Kustomization"})
+
+_FIELDS = frozenset(
+    {
+        *("apiVersion", "kind", "metadata", "resources", "bases", "components", "crds", "namespace", "namePrefix"),
+        *("nameSuffix", "commonLabels", "commonAnnotations", "labels", "patches", "patchesStrategicMerge"),
+        *("patchesJson6902", "images", "replicas", "replacements", "vars", "configMapGenerator", "secretGenerator"),
+        *("generatorOptions", "generators", "transformers", "validators", "configurations", "openapi", "helmCharts"),
+        *("helmGlobals", "helmChartInflationGenerator", "inventory", "buildMetadata", "sortOptions", "imageTags"),
+    }
+)
+"""From the reference of kustomization files (kubectl.docs.kubernetes.io/references/kustomize/kustomization)."""
+_CLUSTER_KINDS = frozenset(
+    {
+        *("Namespace", "Node", "PersistentVolume", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"),
+        *("PriorityClass", "StorageClass", "RuntimeClass", "IngressClass", "GatewayClass", "DeviceClass"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "APIService"),
+        *("MutatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"),
+        *("ClusterIssuer", "ClusterTriggerAuthentication", "NodePool", "EC2NodeClass", "ClusterQueue"),
+        *("ResourceFlavor", "ClusterPolicy", "Project", "VirtualClusterTemplate", "NodeProvider", "NodeType"),
+        *("NodeProfile", "ArgoCDApplicationTemplate", "StackTemplate", "OwnedAccessKey", "SharedSecret", "Team"),
+    }
+)
+_REMOTE = re.compile(r"://|^git@|^github\.com/|\?ref=|\.git(/|$)")
+
+
+@dataclass(slots=True)
+class Kustomizations:
+    """All kustomizations below the linted paths; `objects` and `values` are those of a file."""
+
+    documents: Mapping[str, Document]
+    """By folder."""
+    objects: Callable[[str], Sequence[Object]]
+    values: Callable[[str], Sequence[Document]]
+    files: frozenset[str]
+    oddities: list[Oddity] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    _folders: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self._folders = frozenset(str(parent) for name in self.files for parent in PurePosixPath(name).parents)
+
+    def patch_files(self) -> frozenset[str]:
+        """Files that are parts of objects, or settings of kustomize itself."""
+        found = set()
+        for folder, document in self.documents.items():
+            for _, written in self._patch_paths(document):
+                found.add(_joined(folder, written))
+        return frozenset(found)
+
+    def build(self) -> list[Object]:
+        """What every kustomization makes that no other one builds upon. Notes what is wrong on the way."""
+        for document in self.documents.values():
+            self._check_fields(document)
+        inner = {
+            _joined(folder, written)
+            for folder, document in self.documents.items()
+            for _, written in _listed(document.value)
+        }
+        roots = [folder for folder in self.documents if folder not in inner]
+        built = []
+        for folder in roots or sorted(self.documents):
+            if text(self.documents[folder].value, "kind") != "Component":
+                built += self._build(folder, (), [])
+        return built
+
+    def _build(self, folder: str, around: tuple[str, ...], given: list[Object]) -> list[Object]:
+        document = self.documents[folder]
+        if folder in around:
+            message = f"reading kustomization: it builds upon itself: {' -> '.join((*around, folder))}"[:400]
+            self._note("kustomization-cycle", document, ("resources",), message, fix="remove the path that leads back")
+            return given
+        found = [*given, *_generated(document)]
+        is_whole = not look(document.value, "helmCharts") and not look(document.value, "generators")
+        for path, written in _listed(document.value):
+            if _REMOTE.search(written):
+                is_whole = False
+                continue
+            place = _joined(folder, written)
+            if place in self.documents:
+                is_component = path[0] == "components"
+                inner = self._build(place, (*around, folder), found if is_component else [])
+                found = inner if is_component else found + inner
+            elif place in self.files:
+                self.used.add(place)
+                found += self.objects(place)
+            elif self._is_inside(place):
+                message = f"reading kustomization: no such file, and no folder with a kustomization: {shown(written)}"
+                fix = "correct the path, or remove the line"
+                self._note("kustomization-missing-resource", document, path, message, fix=fix)
+            else:
+                is_whole = False
+        return [_transformed(one, document.value) for one in self._patched(folder, found, is_whole)]
+
+    def _is_inside(self, place: str) -> bool:
+        """Whether the linted paths would show what stands there."""
+        return str(PurePosixPath(place).parent) in self._folders and not place.startswith("..")
+
+    def _patch_paths(self, document: Document) -> Iterator[tuple[FieldPath, str]]:
+        value = document.value
+        for name in ("patches", "patchesJson6902", "replacements"):
+            for path, item in items(value, name):
+                if written := text(item, "path"):
+                    yield (*path, "path"), written
+        for name in ("patchesStrategicMerge", "configurations", "transformers", "generators", "validators"):
+            for path, item in items(value, name):
+                if isinstance(item, str) and "\n" not in item:
+                    yield path, item
+        for path, item in items(value, "helmCharts"):
+            if written := text(item, "valuesFile"):
+                yield (*path, "valuesFile"), written
+
+    def _patched(self, folder: str, found: list[Object], is_whole: bool) -> list[Object]:
+        document = self.documents[folder]
+        for path, patch in self._patches(folder):
+            target = mapping(look(document.value, *path), "target")
+            if isinstance(patch, dict) and not target:
+                name, kind = text(patch, "metadata", "name"), text(patch, "kind")
+                chosen = {id(one) for one in found if (one.kind, one.name) == (kind, name)}
+            else:
+                chosen = {id(one) for one in found if _is_target(one, target)}
+            if not chosen and is_whole and (target or isinstance(patch, dict)):
+                message = "reading kustomization: the patch matches none of the resources"
+                fix = "correct kind and name of the patch or of its target"
+                self._note("kustomization-patch-matches-nothing", document, path, message, fix=fix)
+            found = [_with_patch(one, patch) if id(one) in chosen else one for one in found]
+        return found
+
+    def _patches(self, folder: str) -> Iterator[tuple[FieldPath, Any]]:
+        document = self.documents[folder]
+        for name in ("patches", "patchesJson6902", "patchesStrategicMerge"):
+            for path, item in items(document.value, name):
+                written = item if isinstance(item, str) else text(item, "path")
+                inline = path if isinstance(item, str) else (*path, "patch")
+                if isinstance(look(document.value, *inline), str) and "\n" in str(look(document.value, *inline)):
+                    for inner in document.within(inline):
+                        yield path, inner.value
+                elif written and _joined(folder, written) in self.files:
+                    for inner in self.values(_joined(folder, written)):
+                        yield path, inner.value
+                elif written and self._is_inside(_joined(folder, written)):
+                    message = f"reading kustomization: no such file: {shown(written)}"
+                    self._note("kustomization-missing-resource", document, path, message, fix="correct the path")
+
+    def _check_fields(self, document: Document) -> None:
+        for name in document.value if isinstance(document.value, Mapping) else ():
+            if name not in _FIELDS:
+                message = f"reading kustomization: unknown field {shown(name)}"
+                fix = unknown_name_hint(name, _FIELDS).partition("allowed:")[0].strip() or "remove it"
+                self._note("kustomization-unknown-field", document, (name,), message, fix=fix)
+
+    def _note(self, rule: str, document: Document, path: FieldPath, message: str, *, fix: str) -> None:
+        self.oddities.append(
+            Oddity(rule=rule, file=document.file, at_line=document.line(path), path=path, message=message, fix=fix)
+        )
+
+
+def _joined(folder: str, written: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, written))
+
+
+def _listed(value: Any) -> Iterator[tuple[FieldPath, str]]:
+    """The paths of what a kustomization builds upon, components last."""
+    for name in ("resources", "bases", "components"):
+        for path, item in items(value, name):
+            if isinstance(item, str):
+                yield path, item
+
+
+def _generated(document: Document) -> Iterator[Object]:
+    """The ConfigMaps and Secrets that a kustomization generates; the values of files are not known."""
+    for name, kind in (("configMapGenerator", "ConfigMap"), ("secretGenerator", "Secret")):
+        for path, item in items(document.value, name):
+            data = {}
+            for part in ("literals", "files"):
+                for _, written in items(item, part):
+                    key, _, content = str(written).partition("=")
+                    data[key if content or part == "literals" else PurePosixPath(key).name] = content
+            metadata = {"name": text(item, "name") or ""}
+            if (namespace := text(item, "namespace")) is not None:
+                metadata["namespace"] = namespace
+            value = {"apiVersion": "v1", "kind": kind, "metadata": metadata}
+            value["data" if kind == "ConfigMap" else "stringData"] = data
+            yield Object(Part(document, path, value), value, is_built=True)
+
+
+def _is_target(found: Object, target: Mapping[str, Any]) -> bool:
+    """Whether a patch's target selects an object; names are regular expressions, anchored."""
+    for name, value in (("kind", found.kind), ("name", found.name), ("namespace", found.namespace or "")):
+        wanted = target.get(name)
+        if wanted and not _matches(str(wanted), value):
+            return False
+    if target.get("group") and target["group"] != found.group:
+        return False
+    selector = target.get("labelSelector")
+    pairs = [pair.partition("=") for pair in str(selector).split(",")] if selector else []
+    return all(found.labels.get(key.strip()) == value.strip("= ") for key, _, value in pairs)
+
+
+def _matches(pattern: str, value: str) -> bool:
+    try:
+        return re.fullmatch(pattern, value) is not None
+    except re.error:
+        return pattern == value
+
+
+def _with_patch(found: Object, patch: Any) -> Object:
+    value, change = copy.deepcopy((dict(found.value), patch))
+    value = json_patched(value, change) if isinstance(change, list) else merged(value, change)
+    return replace(found, value=value, is_built=True) if isinstance(value, dict) else found
+
+
+def _transformed(found: Object, kustomization: Any) -> Object:
+    """An object with the namespace, labels, annotations, images and replicas of a kustomization."""
+    value = copy.deepcopy(dict(found.value))
+    metadata = value.get("metadata")
+    if not isinstance(metadata, dict):
+        return replace(found, is_built=True)
+    namespace = text(kustomization, "namespace")
+    if namespace and found.kind not in _CLUSTER_KINDS:
+        metadata["namespace"] = namespace
+    _add(metadata, "annotations", texts(kustomization, "commonAnnotations"))
+    for labels, in_templates in _labels(kustomization):
+        _add(metadata, "labels", labels)
+        for place in POD_TEMPLATES.get(found.kind, ()) if in_templates else ():
+            template = look(value, *place)
+            if place and isinstance(template, dict):
+                inner = template.setdefault("metadata", {})
+                _add(inner, "labels", labels)
+    for _, image in items(kustomization, "images"):
+        _set_image(value, image)
+    for _, wanted in items(kustomization, "replicas"):
+        if text(wanted, "name") == found.name and isinstance(value.get("spec"), dict) and "count" in wanted:
+            value["spec"]["replicas"] = wanted["count"]
+    return replace(found, value=value, is_built=True)
+
+
+def _labels(kustomization: Any) -> Iterator[tuple[Mapping[str, str], bool]]:
+    yield texts(kustomization, "commonLabels"), True
+    for _, entry in items(kustomization, "labels"):
+        yield texts(entry, "pairs"), bool(look(entry, "includeSelectors") or look(entry, "includeTemplates"))
+
+
+def _add(holder: Any, name: str, entries: Mapping[str, str]) -> None:
+    if entries and isinstance(holder, dict):
+        present = holder.get(name)
+        holder[name] = {**(present if isinstance(present, dict) else {}), **entries}
+
+
+def _set_image(value: Any, image: Any) -> None:
+    """Change every image of one name below a value, as the `images` field says."""
+    if isinstance(value, list):
+        for item in value:
+            _set_image(item, image)
+    if not isinstance(value, dict):
+        return
+    written = value.get("image")
+    if isinstance(written, str):
+        name, tag = _split_image(written)
+        if name == text(image, "name"):
+            digest = text(image, "digest")
+            new_tag = look(image, "newTag")
+            end = f"@{digest}" if digest else f":{new_tag}" if new_tag is not None else tag
+            value["image"] = (text(image, "newName") or name) + end
+    for item in value.values():
+        _set_image(item, image)
+
+
+def _split_image(written: str) -> tuple[str, str]:
+    name, at, digest = written.partition("@")
+    head, colon, tag = name.rpartition(":")
+    if colon and "/" not in tag:
+        return head, f":{tag}{at}{digest}"
+    return name, f"{at}{digest}"
