@@ -1,0 +1,323 @@
+"""Routes, Gateways and Services as the rules about routing see them: who refers to whom, and what the folder shows.
+
+A reference is missing only where the folder shows the namespace that it points into. No rules here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from provisioner.catalog.fields import FieldPath
+from provisioner.domain.finding import nearest_name
+from provisioner.lint.model_servers import engines
+from provisioner.lint.rules._applications import applications, deliveries, settled
+from provisioner.lint.values import is_known, items, look, mapping, text, texts, whole
+from provisioner.lint.world import Object, World, same_namespace
+
+GATEWAY_GROUP = "gateway.networking.k8s.io"
+ROUTE_KINDS = ("HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
+_INFERENCE_PATH = re.compile(
+    r"/(openai/)?v[0-9]+/?$|/(openai/)?v[0-9]+/(chat|completions|embeddings|audio|responses|models|messages|rerank|score|images)"
+    r"|/(generate|generate_stream|predict|infer|inference|completion|invocations)\b|/api/(chat|generate|embed)"
+)
+_QUIET_PATH = re.compile(r"/(v[0-9]+/)?(health|healthz|livez|readyz|ready|metrics|version|ping|models)(/|$)")
+_INFERENCE_NAME = re.compile(
+    r"(^|[^a-z])(v?llms?|vllm|sglang|tgi|triton|llama|llama-cpp|mistral|mistralrs|qwen[0-9]*|gemma|deepseek|inference|models?|"
+    r"parakeet|whisper|embeddings?|openai|predictor|completions?)([^a-z]|$)"
+)
+_MADE_BY = re.compile(
+    r"-(predictor(-default)?|kserve-workload-svc|epp(-service)?|head-svc|serve-svc|frontend|transformer)$"
+)
+
+
+def routes(world: World, *kinds: str) -> Iterator[Object]:
+    """The routes of Gateway API."""
+    for found in world.of_kind(*(kinds or ROUTE_KINDS)):
+        if found.group == GATEWAY_GROUP:
+            yield found
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A reference of a route: to a backend, or to a parent that it attaches to."""
+
+    route: Object
+    path: FieldPath
+    value: Mapping[str, Any]
+
+    @property
+    def name(self) -> str | None:
+        """The name, None where it is not known."""
+        return settled(self.value, "name")
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it names a namespace of its own."""
+        return "namespace" in self.value
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace it points into, the route's own where it names none."""
+        return text(self.value, "namespace") if self.is_foreign else self.route.namespace
+
+    @property
+    def port(self) -> int | None:
+        """The port, where it names one."""
+        return whole(self.value, "port")
+
+    def is_to(self, group: str, kind: str, default_group: str, default_kind: str) -> bool:
+        """Whether it points to a kind."""
+        return (
+            self.value.get("group", default_group) == group
+            and self.value.get("kind", default_kind) == kind
+            and is_known(self.value.get("name"))
+        )
+
+    @property
+    def is_service(self) -> bool:
+        """Whether it is a backend that is a Service."""
+        return self.is_to("", "Service", "", "Service")
+
+    @property
+    def is_gateway(self) -> bool:
+        """Whether it is a parent that is a Gateway."""
+        return self.is_to(GATEWAY_GROUP, "Gateway", GATEWAY_GROUP, "Gateway")
+
+
+def backends(route: Object) -> Iterator[Reference]:
+    """The backends of a route, mirrors too."""
+    for path, part in items(route.value, "spec", "rules"):
+        for inner, item in items(part, "backendRefs"):
+            if isinstance(item, Mapping):
+                yield Reference(route, (*path, *inner), item)
+        for inner, item in items(part, "filters"):
+            mirror = mapping(item, "requestMirror", "backendRef")
+            if mirror:
+                yield Reference(route, (*path, *inner, "requestMirror", "backendRef"), mirror)
+
+
+def parents(route: Object) -> Iterator[Reference]:
+    """What a route attaches to."""
+    for path, item in items(route.value, "spec", "parentRefs"):
+        if isinstance(item, Mapping):
+            yield Reference(route, path, item)
+
+
+@dataclass(frozen=True, eq=False)
+class Listener:
+    """A listener of a Gateway, or of a ListenerSet."""
+
+    owner: Object
+    path: FieldPath
+    value: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return text(self.value, "name") or ""
+
+    @property
+    def protocol(self) -> str:
+        """Its protocol."""
+        return text(self.value, "protocol") or ""
+
+    @property
+    def port(self) -> int | None:
+        """Its port."""
+        return whole(self.value, "port")
+
+    @property
+    def hostname(self) -> str | None:
+        """The hostname that it answers for; None for every one."""
+        return settled(self.value, "hostname") or None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a part of it is not known, so that anything may fit."""
+        hostname = self.value.get("hostname")
+        return isinstance(hostname, str) and settled(self.value, "hostname") is None
+
+
+def listeners(owner: Object) -> Iterator[Listener]:
+    """The listeners of a Gateway or a ListenerSet."""
+    for path, item in items(owner.value, "spec", "listeners"):
+        if isinstance(item, Mapping):
+            yield Listener(owner, path, item)
+
+
+def gateways(world: World) -> Iterator[Object]:
+    """The Gateways of Gateway API, not those of a mesh of the same name."""
+    for found in world.of_kind("Gateway"):
+        if found.group == GATEWAY_GROUP:
+            yield found
+
+
+def hosts_meet(one: str | None, other: str | None) -> bool:
+    """Whether two hostnames, of which `*.` may begin each, have a name in common; None is every name."""
+    if one is None or other is None or one == other:
+        return True
+    one, other = one.lower(), other.lower()
+    if one.startswith("*.") and other.startswith("*."):
+        return one.endswith(other[1:]) or other.endswith(one[1:])
+    if one.startswith("*."):
+        return other.endswith(one[1:]) and len(other) > len(one) - 1
+    return other.startswith("*.") and hosts_meet(other, one)
+
+
+def hostnames(route: Object) -> Iterator[tuple[FieldPath, str]]:
+    """The known hostnames of a route."""
+    for path, item in items(route.value, "spec", "hostnames"):
+        if isinstance(item, str) and is_known(item) and "{{" not in item:
+            yield path, item
+
+
+class Shown:
+    """What the folder shows of each kind and namespace. Built once for a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._by_name: dict[tuple[str, str], list[Object]] = {}
+        self._namespaces: dict[str, set[str | None]] = {}
+        for kind in ("Service", "Gateway", "InferencePool", "ListenerSet", "XListenerSet", "Backend"):
+            for found in world.of_kind(kind):
+                self._by_name.setdefault((kind, found.name), []).append(found)
+                self._namespaces.setdefault(kind, set()).add(found.namespace)
+
+    @cached_property
+    def _open(self) -> set[str | None]:
+        """Namespaces into which a chart or an unseen folder delivers."""
+        complete = {app for app, delivery in deliveries(self._world) if delivery.is_complete or not delivery.folders}
+        found = {app.namespace for app in applications(self._world) if app not in complete and app.is_argo}
+        for release in self._world.of_kind("HelmRelease", "HelmChart"):
+            found.add(text(release.value, "spec", "targetNamespace") or release.namespace)
+        return found
+
+    def named(self, kind: str, name: str) -> Sequence[Object]:
+        """The objects of a kind and name in any namespace."""
+        return self._by_name.get((kind, name), ())
+
+    def find(self, kind: str, name: str, namespace: str | None) -> Object | None:
+        """The object of a kind and name in a namespace."""
+        return next((found for found in self.named(kind, name) if same_namespace(found.namespace, namespace)), None)
+
+    def names(self, kind: str, namespace: str | None) -> list[str]:
+        """The names of a kind in a namespace."""
+        return [
+            name
+            for (other, name), objects in self._by_name.items()
+            if other == kind and any(same_namespace(found.namespace, namespace) for found in objects)
+        ]
+
+    def lacks(self, kind: str, name: str, namespace: str | None) -> bool:
+        """Whether the folder shows that there is no such object."""
+        if kind not in self._namespaces or self.find(kind, name, namespace):
+            return False
+        if kind == "Service" and self._is_made(name, namespace):
+            return False
+        if namespace in self._open:
+            return self.near(kind, name, namespace) is not None
+        seen = self._namespaces[kind]
+        is_seen = namespace is None or namespace in seen or None in seen
+        return is_seen or (kind == "Service" and any(pod.namespace == namespace for pod in self._world.pods))
+
+    def near(self, kind: str, name: str, namespace: str | None) -> str | None:
+        """The name in the namespace that was most likely meant."""
+        return nearest_name(name, self.names(kind, namespace))
+
+    def elsewhere(self, kind: str, name: str, namespace: str | None) -> str | None:
+        """Another namespace that has an object of that kind and name."""
+        return next((found.namespace for found in self.named(kind, name) if found.namespace != namespace), None)
+
+    def _is_made(self, name: str, namespace: str | None) -> bool:
+        """Whether a controller makes a Service of that name for another object."""
+        if self._world.find("LeaderWorkerSet", name, namespace=namespace):
+            return True
+        makers = ("InferenceService", "LLMInferenceService", "RayService", "RayCluster", "DynamoGraphDeployment")
+        return any(
+            name == maker.name or (name.startswith(f"{maker.name}-") and _MADE_BY.search(name))
+            for maker in self._world.of_kind(*makers)
+        )
+
+
+@lru_cache(maxsize=2)
+def shown(world: World) -> Shown:
+    """What the folder shows."""
+    return Shown(world)
+
+
+@lru_cache(maxsize=2)
+def _engine_services(world: World) -> frozenset[int]:
+    """The Services that select pods of a model server, by identity."""
+    pods = {id(engine.pod) for engine in engines(world)}
+    return frozenset(
+        id(service)
+        for service in world.of_kind("Service")
+        if texts(service.value, "spec", "selector")
+        and any(
+            id(pod) in pods
+            for pod in world.pods_of(texts(service.value, "spec", "selector"), namespace=service.namespace)
+        )
+    )
+
+
+def serves_models(world: World, name: str | None, namespace: str | None) -> bool | None:
+    """Whether a Service leads to a model server; None where the folder does not show it."""
+    service = shown(world).find("Service", name, namespace) if name else None
+    if service is None:
+        return None
+    if id(service) in _engine_services(world):
+        return True
+    selector = texts(service.value, "spec", "selector")
+    return False if selector and any(True for _ in world.pods_of(selector, namespace=service.namespace)) else None
+
+
+def is_inference_path(path: str) -> bool:
+    """Whether a path is one of a model server's API, and not its health or metrics."""
+    return _INFERENCE_PATH.search(path) is not None and not re.fullmatch(r".*/(health|metrics|models)/?", path)
+
+
+def is_quiet_path(path: str) -> bool:
+    """Whether a path answers at once: health, metrics, the list of models."""
+    return _QUIET_PATH.search(path) is not None
+
+
+def sounds_like_inference(*names: str | None) -> bool:
+    """Whether a name says that it is about models."""
+    return any(name is not None and _INFERENCE_NAME.search(name.lower()) is not None for name in names)
+
+
+def rules(route: Object) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
+    """The rules of a route."""
+    for path, item in items(route.value, "spec", "rules"):
+        if isinstance(item, Mapping):
+            yield path, item
+
+
+def match_paths(rule: Mapping[str, Any]) -> list[str | None]:
+    """The paths that a rule matches; None for a match without a path that is known."""
+    return [text(match, "path", "value") for _, match in items(rule, "matches")]
+
+
+def is_inference_rule(world: World, route: Object, rule: Mapping[str, Any]) -> bool:
+    """Whether a rule leads requests to a model server."""
+    paths = [path for path in match_paths(rule) if path]
+    if paths and all(is_quiet_path(path) for path in paths):
+        return False
+    answers: list[bool | None] = []
+    for _, item in items(rule, "backendRefs"):
+        if look(item, "kind") == "InferencePool":
+            return True
+        namespace = text(item, "namespace") or route.namespace
+        answers.append(serves_models(world, settled(item, "name"), namespace))
+    if any(answers):
+        return True
+    if not answers or all(answer is False for answer in answers):
+        return False
+    if any(is_inference_path(path) for path in paths):
+        return True
+    names = [settled(item, "name") for _, item in items(rule, "backendRefs")]
+    return not paths and sounds_like_inference(route.name, *names)
