@@ -289,7 +289,7 @@ def sync_patch_ambiguous(world: World) -> Iterator[Hit]:
                 seen: set[str] = set()
                 for path, patch in items(kind, "patches"):
                     entry = mapping(patch)
-                    uses = bool(entry.get("expression") or entry.get("reverseExpression"))
+                    uses = int(bool(entry.get("expression") or entry.get("reverseExpression")))
                     uses += sum(is_known(entry.get(key)) for key in ("labels", "reference"))
                     target = literal(patch, "path") or ""
                     if uses != 1 or target in seen:
