@@ -57,6 +57,36 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """One request, as every policy is asked about it; what the evaluator makes of it is kept for the next policy."""
+
+    subject: Subject
+    obj: Mapping[str, Any]
+    old: Mapping[str, Any] | None
+    namespace_labels: Mapping[str, str]
+    requests: dict[int, Request]
+
+    @classmethod
+    def of(
+        cls,
+        obj: Mapping[str, Any],
+        *,
+        operation: str = "CREATE",
+        old: Mapping[str, Any] | None = None,
+        namespace_labels: Mapping[str, str] = _NO_LABELS,
+    ) -> Question:
+        """The question about an object; arguments as of `Policy.denials`."""
+        return cls(Subject.of(obj, operation), obj, old, namespace_labels, {})
+
+    def request(self, params: Mapping[str, Any] | None) -> Request:
+        """What expressions see, with this parameter. Raises EvaluationError for what CEL cannot hold."""
+        if id(params) not in self.requests:
+            names = self.subject.names(self.obj, old=self.old, params=params, namespace_labels=self.namespace_labels)
+            self.requests[id(params)] = Request.of(names)
+        return self.requests[id(params)]
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """One policy. `refuses` says in words what it refuses; `param_kind` names the kind of its parameter, if any."""
 
@@ -85,16 +115,15 @@ class Policy:
             old: what stands, for UPDATE.
             namespace_labels: labels of the object's namespace; its name need not be among them.
         """
-        subject = Subject.of(obj, operation)
-        if not self.match.covers(subject, namespace_labels):
+        return self._answer(Question.of(obj, operation=operation, old=old, namespace_labels=namespace_labels), params)
+
+    def _answer(self, question: Question, params: Mapping[str, Any] | None) -> tuple[Finding, ...]:
+        if not self.match.covers(question.subject, question.namespace_labels):
             return ()
         if self.param_kind is not None and params is None:
             return tuple(_findings(f"metadata.namespace: there is no {self.param_kind} {PARAMETERS[self.param_kind]}"))
         try:
-            request = Request.of(subject.names(obj, old=old, params=params, namespace_labels=namespace_labels))
-        except EvaluationError as error:
-            return (_finding(f"the object cannot be read: {error}"),)
-        try:
+            request = question.request(params)
             if not self._concerns(request):
                 return ()
         except EvaluationError as error:
@@ -136,13 +165,15 @@ def tree_denials(
     """
     world = tuple(objects)
     there = {(o.get("kind"), _metadata(o).get("namespace"), _metadata(o).get("name")): o for o in world}
-    for policy in policies:
-        for obj in world:
-            namespace = _metadata(obj).get("namespace")
-            labels = _metadata(there.get(("Namespace", None, namespace), {})).get("labels") or {}
-            kind = policy.param_kind
-            params = settings if kind == "ConfigMap" else there.get((kind, namespace, PARAMETERS.get(kind or "")))
-            for finding in policy.denials(obj, params=params, namespace_labels=labels):
+    bound = tuple(policies)
+    for obj in world:
+        namespace = _metadata(obj).get("namespace")
+        labels = _metadata(there.get(("Namespace", None, namespace), {})).get("labels") or {}
+        question = Question.of(obj, namespace_labels=labels)
+        for policy in bound:
+            kind = policy.param_kind or "ConfigMap"
+            params = settings if kind == "ConfigMap" else there.get((kind, namespace, PARAMETERS[kind]))
+            for finding in policy._answer(question, params):
                 yield obj, finding
 
 
