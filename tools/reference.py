@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code and the pack: commands, settings, tiers, models, runtimes.
+"""Writes docs/reference from the code and the pack: commands, settings, tiers, models, runtimes, policies.
 
 `make golden` runs it; `make check` runs it with `--check`, which writes nothing and ends with 1 on a difference.
 """
@@ -13,7 +13,9 @@ from typing import Any
 import typer.core
 import typer.main
 
+from provisioner.admission.policy import load_policies
 from provisioner.catalog.loader import load_catalog
+from provisioner.catalog.pack import pack_root
 from provisioner.cli.main import app
 from provisioner.settings import VARIABLES
 
@@ -29,6 +31,7 @@ def main() -> int:
         "tiers.md": tiers_page(),
         "models.md": models_page(),
         "runtimes.md": runtimes_page(),
+        "policies.md": policies_page(),
     }
     if "--check" not in sys.argv:
         for name, text in pages.items():
@@ -124,6 +127,21 @@ def runtimes_page() -> str:
         ]
         lines += [*_table(("parameter", "type", "flag", "allowed", "set by", "meaning"), rows), ""]
     return "\n".join(lines)
+
+
+def policies_page() -> str:
+    """Every admission policy, and the tiers that bind it."""
+    tiers = sorted(load_catalog().tiers.items())
+    rows = [
+        (
+            f"[`{policy.name}`](../../policies/admission/{policy.name}/policy.yaml)",
+            policy.refuses,
+            ", ".join(name for name, tier in tiers if policy.name in tier.policies) or "none",
+        )
+        for policy in load_policies(pack_root() / "policies" / "admission")
+    ]
+    intro = "From `policies/admission/<policy>/policy.yaml`; samples of what each allows and refuses lie beside it."
+    return _page("Admission policies", intro, ("policy", "refuses", "tiers that bind it"), rows)
 
 
 def _helps(command: Any, context: typer.Context) -> Iterator[tuple[str, str]]:
