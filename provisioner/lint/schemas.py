@@ -17,15 +17,16 @@ import orjson
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.kubernetes import Version, schemas_root
 from provisioner.lint.openapi import Schema, strict_schema
-from provisioner.lint.values import Hole, items, look, mapping, text
+from provisioner.lint.values import Hole, TextHole, items, look, mapping, text
 
 if TYPE_CHECKING:
-    from provisioner.lint.world import Object
+    from provisioner.lint.world import Object, TenantValues
 
 Key = tuple[str, str, str]
 """Group, version and kind."""
 
 _REF = "#/$defs/"
+_VALUES = "TenantValues"
 _METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _NEVER_MISSED = frozenset({"serviceName", "podSelector"})
 """Required in the public schema, but the API server takes their absence for an empty value."""
@@ -58,8 +59,17 @@ class Schemas:
 
     def problems(self, found: Object) -> Iterator[Problem]:
         """Everything about an object that does not fit its kind, `status` apart; its metadata alone for other kinds."""
-        schema, validator = self._schema(key_of(found))
-        value: Any = found.value
+        for problem in self._check(found.value, key_of(found)):
+            if problem.path[:1] != ("status",):
+                yield problem
+
+    def tenant_problems(self, tenant: TenantValues) -> Iterator[Problem]:
+        """Everything about a tenant cluster's values that the chart of its version does not take."""
+        return self._check(tenant.value, ("", _chart_version(tenant), _VALUES))
+
+    def _check(self, written: Any, key: Key) -> Iterator[Problem]:
+        schema, validator = self._schema(key)
+        value = written
         try:
             if validator.is_valid(value):
                 return
@@ -67,7 +77,7 @@ class Schemas:
             value = _without_holes(value)
         for error in validator.iter_errors(value):
             path = tuple(error.instance_path)
-            if path[:1] != ("status",) and not _is_open(found.value, path):
+            if not _is_open(written, path, error):
                 yield from _problems(error, path, schema)
 
     def _schema(self, key: Key) -> tuple[Schema, Any]:
@@ -82,6 +92,8 @@ class Schemas:
         return self._compiled[key]
 
     def _make(self, key: Key) -> Schema:
+        if key[2] == _VALUES:
+            return _values_schemas()[key[1]]
         definitions = _definitions(self.version)
         name = builtin_kinds(self.version).get(key)
         if name is not None:
@@ -141,6 +153,23 @@ def _shipped() -> Mapping[Key, Schema]:
     return found
 
 
+@cache
+def _values_schemas() -> Mapping[str, Schema]:
+    """The schemas of a tenant cluster's values by the chart's minor version."""
+    folder = resources.files("provisioner.lint") / "kinds" / "values"
+    return {file.name[len("vcluster-") : -len(".json")]: orjson.loads(file.read_bytes()) for file in folder.iterdir()}
+
+
+def _chart_version(tenant: TenantValues) -> str:
+    """The version whose schema tells most about the values: that of the chart where it is known, else the newest."""
+    known = sorted(_values_schemas())
+    written = (
+        text(look(tenant.template.value if tenant.template else None, *tenant.path[:-1]), "chart", "version") or ""
+    )
+    minor = ".".join(written.removeprefix("v").split(".")[:2])
+    return minor if minor in known else known[-1]
+
+
 def shipped_kinds() -> frozenset[Key]:
     """The custom kinds whose schemas ship."""
     return frozenset(_shipped())
@@ -178,10 +207,15 @@ def _without_holes(value: Any) -> Any:
     return str.__str__(value) if isinstance(value, Hole) else value
 
 
-def _is_open(value: Any, path: FieldPath) -> bool:
-    """Whether nothing is known about the value at a path: a hole, or null, which is the same as absence."""
+def _is_open(value: Any, path: FieldPath, error: Any) -> bool:
+    """Whether nothing is wrong for sure: at a hole, or at null, which is the same as absence.
+
+    A hole in quotes is a text, whatever fills it.
+    """
     found = look(value, *path)
-    return found is None or isinstance(found, Hole)
+    return found is None or (
+        isinstance(found, Hole) and not (isinstance(found, TextHole) and error.kind.name == "type")
+    )
 
 
 def _problems(error: Any, path: FieldPath, schema: Schema) -> Iterator[Problem]:

@@ -307,10 +307,12 @@ class World:
         return Schemas(self.kubernetes, custom_schemas(self.of_kind("CustomResourceDefinition")))
 
     @cached_property
-    def schema_problems(self) -> Sequence[tuple[Object, Sequence[Problem]]]:
-        """The objects that do not fit the schema of their kind, and what is wrong with each."""
-        checked = ((found, tuple(self.schemas.problems(found))) for found in self.objects)
-        return [(found, problems) for found, problems in checked if problems]
+    def schema_problems(self) -> Sequence[tuple[Object | TenantValues, Sequence[Problem]]]:
+        """The objects and values that do not fit their schema, and what is wrong with each."""
+        found: list[tuple[Object | TenantValues, Sequence[Problem]]] = []
+        found += [(one, tuple(self.schemas.problems(one))) for one in self.objects]
+        found += [(one, tuple(self.schemas.tenant_problems(one))) for one in self.tenants]
+        return [(one, problems) for one, problems in found if problems]
 
 
 def same_namespace(one: str | None, other: str | None) -> bool:

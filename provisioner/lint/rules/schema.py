@@ -9,7 +9,7 @@ from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.schemas import Problem
-from provisioner.lint.world import Object, World
+from provisioner.lint.world import Object, TenantValues, World
 
 _WORDS: Mapping[str, str] = {
     "array": "a list",
@@ -37,7 +37,7 @@ def unknown_field(world: World) -> Iterator[Hit]:
         if near is None and problem.names:
             fix += f"; known here: {', '.join(sorted(problem.names)[:12])}"
         yield Hit(
-            at=found, path=problem.path, message=f"reading field: {found.kind} knows no {shown(name)} here", fix=fix
+            at=found, path=problem.path, message=f"reading field: {_title(found)} knows no {shown(name)} here", fix=fix
         )
 
 
@@ -63,7 +63,7 @@ def missing_field(world: World) -> Iterator[Hit]:
     The API server refuses the object.
     """
     for found, problem in _problems(world, "required"):
-        message = f"reading {found.kind}: required and missing: `{problem.detail}`"
+        message = f"reading {_title(found)}: required and missing: `{problem.detail}`"
         yield Hit(at=found, path=problem.path, message=message, fix=f"add `{problem.detail}`")
 
 
@@ -88,11 +88,15 @@ def invalid_value(world: World) -> Iterator[Hit]:
         yield Hit(at=found, path=problem.path, message=message, fix=fix)
 
 
-def _problems(world: World, *keywords: str) -> Iterator[tuple[Object, Problem]]:
+def _problems(world: World, *keywords: str) -> Iterator[tuple[Object | TenantValues, Problem]]:
     for found, problems in world.schema_problems:
         for problem in problems:
             if not keywords or problem.keyword in keywords:
                 yield found, problem
+
+
+def _title(found: Object | TenantValues) -> str:
+    return found.kind if isinstance(found, Object) else "vcluster.yaml"
 
 
 def _kind(value: object) -> str:
@@ -107,7 +111,7 @@ def _kind(value: object) -> str:
     return next((_WORDS[name] for kind, name in kinds if isinstance(value, kind)), "nothing")
 
 
-def _type_fix(found: Object, problem: Problem) -> str:
+def _type_fix(found: Object | TenantValues, problem: Problem) -> str:
     if problem.detail == ["string"] and isinstance(problem.value, bool | int | float):
         written = next((one.text for one in found.document.disagreements if one.path == problem.path), None)
         return f'quote it: "{written or json.dumps(problem.value)}"'
