@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from provisioner.admission.form import (
@@ -22,6 +22,7 @@ from provisioner.admission.form import (
 )
 from provisioner.admission.planning import make_plan
 from provisioner.admission.rules import World, judge
+from provisioner.admission.versions import needed_features
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
 from provisioner.domain.endpoint import EndpointRequest
@@ -35,11 +36,13 @@ from provisioner.domain.plan import EndpointPlan
 class Forecast:
     """What a request would come to: every finding, errors and warnings, and the plan where one can be made.
 
-    There may be a plan beside an error: what would be made if it were not for that.
+    There may be a plan beside an error: what would be made if it were not for that. `features` are the licensed
+    features of the Platform that the plan uses.
     """
 
     plan: EndpointPlan | None = None
-    findings: tuple[Finding, ...] = field(default=())
+    findings: tuple[Finding, ...] = ()
+    features: tuple[str, ...] = ()
 
 
 def parse_request(raw: Any) -> EndpointRequest:
@@ -103,7 +106,9 @@ def forecast_endpoint(raw: Any, *, catalog: Catalog, site: Site) -> Forecast:
     if decision is None:
         return Forecast(findings=findings)
     plan = make_plan(form.request, decision, site=assumed, endpoint_id=preview_id(raw))
-    return Forecast(plan=plan, findings=findings)
+    provider = plan.capacity.node_type.partition(".")[0]
+    features = needed_features(decision.tier, assumed, provider=provider)
+    return Forecast(plan=plan, findings=findings, features=features)
 
 
 def preview_id(raw: Any) -> EndpointId:

@@ -46,7 +46,7 @@ def make_plan(request: EndpointRequest, decision: Decision, *, site: Site, endpo
         address=_address(request, decision, site),
         quota=dict(sorted(tier.quota.items())),
         profile=site.profile,
-        pool=_pool(decision),
+        pool=_pool(request, decision),
         rollout=decision.rollout,
         limits=_limits(tier),
     )
@@ -72,10 +72,14 @@ def _placement(request: EndpointRequest, decision: Decision, *, site: Site, endp
     tenant_cluster = {
         Tenancy.ENDPOINT: endpoint_id,
         Tenancy.CUSTOMER: request.tenant,
-        Tenancy.POOL: _pool(decision) or "",
+        Tenancy.POOL: _pool(request, decision) or "",
     }[tier.tenancy]
-    parameters = {"endpoint": endpoint_id, "namespace": TENANT_NAMESPACE, "tenant": request.tenant}
-    if tier.node_mode is NodeMode.PRIVATE:
+    parameters = {"namespace": TENANT_NAMESPACE, "tenant": _owner(request, tier)}
+    if tier.tenancy is Tenancy.ENDPOINT:
+        parameters["endpoint"] = endpoint_id
+    elif tier.tenancy is Tenancy.POOL:
+        parameters["pool"] = tenant_cluster
+    if tier.node_mode is NodeMode.PRIVATE and tier.tenancy is not Tenancy.CUSTOMER:
         parameters |= {
             "nodeType": choice.name,
             "nodes": str(choice.nodes),
@@ -93,19 +97,16 @@ def _placement(request: EndpointRequest, decision: Decision, *, site: Site, endp
     )
 
 
-def _pool(decision: Decision) -> str | None:
-    """The id of the pool that serves the model in a tier of pools."""
+def _pool(request: EndpointRequest, decision: Decision) -> str | None:
+    """The id of the pool that serves the model in a tier of pools, one per region."""
     tier = decision.tier
     if tier.tenancy is not Tenancy.POOL:
         return None
-    if tier.pool_per == "tier":
-        return f"{POOL_TENANT}-{tier.name}"[:_POOL_NAME_LENGTH].rstrip("-")
-    model = decision.model.id
-    slug = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")
-    name = f"{POOL_TENANT}-{tier.name}-{slug}"
+    parts = [POOL_TENANT, tier.name, request.region, *([decision.model.id] if tier.pool_per == "model" else [])]
+    name = re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")
     if len(name) <= _POOL_NAME_LENGTH:
         return name
-    return f"{name[: _POOL_NAME_LENGTH - 5].rstrip('-')}-{_digest(model)[:4]}"  # two long names never become one
+    return f"{name[: _POOL_NAME_LENGTH - 5].rstrip('-')}-{_digest(parts)[:4]}"  # two long names never become one
 
 
 def _runtime(request: EndpointRequest, decision: Decision, *, site: Site) -> RuntimePlan:

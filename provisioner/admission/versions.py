@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import Isolation, NodeMode, NodePools, Scheduling, Sequencing, Storage, Tier
+from provisioner.catalog.tier import Isolation, NodeMode, Scheduling, Sequencing, Storage, Tier
 from provisioner.domain.finding import Finding
 
 OLDEST_KUBERNETES = (1, 31)
@@ -56,15 +56,19 @@ def check_versions(tier: Tier, site: Site) -> Iterator[Finding]:
         yield _platform_too_old(tier, site, "Stacks", STACK_PLATFORM)
 
 
-def needed_features(tier: Tier, site: Site) -> tuple[str, ...]:
-    """The licensed features of vCluster Platform that a tier uses, by the Platform's own names, sorted."""
+def needed_features(tier: Tier, site: Site, *, provider: str) -> tuple[str, ...]:
+    """The licensed features of vCluster Platform that a tier uses with nodes of a provider, by the Platform's own
+    names, sorted."""
     plane = getattr(tier.control_plane, site.profile)
     wanted = {"argo-integration": True, "template-versioning": True, "project-quotas": bool(tier.quota)}
     if tier.node_mode is NodeMode.PRIVATE:
-        kinds = {provider.kind.lower() for provider in site.providers}
-        wanted |= {"vcp-distro-private-nodes": True, "node-profiles": True}
-        wanted |= {f"auto-nodes-{kind}": True for kind in kinds}
-        wanted["private-nodes-auto-nodes"] = tier.node_pools in NodePools
+        kind = next(offer.kind for offer in site.providers if offer.name == provider)
+        wanted |= {
+            "vcp-distro-private-nodes": True,
+            "node-profiles": True,
+            "private-nodes-auto-nodes": True,
+            f"auto-nodes-{kind.lower()}": True,
+        }
     else:
         wanted["dra-sync"] = tier.scheduling is Scheduling.DRA
     wanted |= {

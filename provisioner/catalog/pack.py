@@ -28,3 +28,8 @@ def pack_root() -> Path:
 def models_root() -> Path:
     """The folder of the models that ship with the package."""
     return _PACKAGE / "catalog" / "models"
+
+
+def example_site() -> Path:
+    """The site that ships as an example, for planning where no installation is set up."""
+    return _PACKAGE / "catalog" / "example-site.yaml"

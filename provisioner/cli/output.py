@@ -76,15 +76,24 @@ def print_error(error: TenantryError, *, file: str | None = None, lines: Mapping
         if error.hint:
             say(f"hint: {error.hint}")
         return
-    located = [_located(finding, file, lines or {}) for finding in findings]
-    for finding in sorted(located, key=lambda finding: (finding.file or "", finding.line or 0)):
-        word = "error" if finding.severity is Severity.ERROR else "warning"
-        say(f"{word}: {finding}")
+    print_findings([located(finding, file, lines or {}) for finding in findings])
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Findings for people, on standard error: severity, place, message and hint, by place."""
+    for finding in sorted(findings, key=lambda finding: (finding.file or "", finding.line or 0)):
+        say(f"{_severity(finding.severity)}: {finding}")
         if finding.hint:
             say(f"hint: {finding.hint}")
 
 
-def _located(finding: Finding, file: str | None, lines: Mapping[str, int]) -> Finding:
+def _severity(severity: Severity) -> str:
+    colour = {Severity.ERROR: 31, Severity.WARNING: 33, Severity.INFO: 36}[severity]
+    return f"\x1b[{colour}m{severity}\x1b[0m" if sys.stderr.isatty() else str(severity)
+
+
+def located(finding: Finding, file: str | None, lines: Mapping[str, int]) -> Finding:
+    """A finding about a field, with the place of the field in the file that was read."""
     if finding.file or not file:
         return finding
     around = finding.field

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from provisioner.cli.output import Format, OutputOption, print_error, print_view
+from provisioner.cli.catalog import CatalogOption
+from provisioner.cli.output import Format, OutputOption, located, print_fields, print_findings, print_json, say
 from provisioner.domain.errors import RejectedError
+from provisioner.domain.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from provisioner.admission import Forecast
+    from provisioner.wire.plan import ForecastPlanView
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="REQUEST.yaml, or - for standard input.")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="Write the manifests into this folder, which must be new or empty.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -18,24 +30,82 @@ def register(app: typer.Typer) -> None:
     app.command("plan")(plan)
 
 
-def plan(file: FileOption, output: OutputOption = Format.TABLE) -> None:
-    """Print what creating an endpoint would do.
+def plan(
+    file: FileOption, catalog: CatalogOption = None, out: OutOption = None, output: OutputOption = Format.TABLE
+) -> None:
+    """Print what creating an endpoint would do, and everything that is wrong with the request.
 
-    Or everything that is wrong with the request. Creates nothing.
+    Creates nothing and asks nobody. The request may hold what is to be assumed: profile, kubernetesVersion,
+    platformVersion, and capacity (free GPUs by node type). Ends with 1 when a finding is an error.
 
-    Example: tenantry plan -f REQUEST.yaml -o json
+    Examples: tenantry plan -f REQUEST.yaml · tenantry plan -f REQUEST.yaml -o json · tenantry plan -f REQUEST.yaml
+    --out manifests/
     """
-    from provisioner.admission import admit_endpoint, preview_id
     from provisioner.cli.requestfile import read_request
-    from provisioner.settings import read_settings
-    from provisioner.wire.plan import PlanView
-    from provisioner.wiring import load_offer
 
-    request = read_request(file)
-    catalog, site = load_offer(read_settings())
     try:
-        _, planned = admit_endpoint(request.body, catalog=catalog, site=site, endpoint_id=preview_id(request.body))
+        request = read_request(file)
     except RejectedError as error:
-        print_error(error, file=request.name, lines=request.lines)
+        _print(error.findings or (_unread(error, file),), None, output)
         raise typer.Exit(1) from error
-    print_view(PlanView.model_validate(planned, from_attributes=True), output)
+    forecast, files = _forecast(request.body, catalog)
+    findings = tuple(located(finding, request.name, request.lines) for finding in forecast.findings)
+    is_refused = any(finding.severity is Severity.ERROR for finding in findings)
+    _print(findings, _view(forecast, files), output)
+    if is_refused:
+        raise typer.Exit(1)
+    if out is not None:
+        from provisioner.cli.folder import write_folder
+
+        write_folder(out, files)
+        say(f"wrote {len(files)} manifests below {out}")
+
+
+def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, Mapping[str, bytes]]:
+    from provisioner.admission import assume, forecast_endpoint
+    from provisioner.rendering.manifests import endpoint_files
+    from provisioner.rendering.pack import compile_pack
+    from provisioner.settings import read_settings
+    from provisioner.wiring import load_planning_offer
+
+    catalog, site, is_example = load_planning_offer(read_settings(), overlay=own)
+    if is_example:
+        say("no installation is set up: planning with the example site, see TENANTRY_SITE")
+    forecast = forecast_endpoint(body, catalog=catalog, site=site)
+    if forecast.plan is None:
+        return forecast, {}
+    pack = compile_pack(catalog, assume(site, body))
+    try:
+        return forecast, endpoint_files(pack, forecast.plan)
+    except RejectedError as error:  # a template of the pack does not render
+        findings = error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)
+        return replace(forecast, plan=None, findings=(*forecast.findings, *findings)), {}
+
+
+def _view(forecast: Forecast, files: Mapping[str, bytes]) -> ForecastPlanView | None:
+    from dataclasses import asdict
+
+    from provisioner.rendering.manifests import kinds
+    from provisioner.wire.plan import ForecastPlanView
+
+    if forecast.plan is None:
+        return None
+    fields = {**asdict(forecast.plan), "objects": kinds(files), "features": forecast.features}
+    return ForecastPlanView.model_validate(fields)
+
+
+def _print(findings: tuple[Finding, ...], view: ForecastPlanView | None, output: Format) -> None:
+    if output is Format.JSON:
+        from provisioner.wire.finding import FindingView
+        from provisioner.wire.plan import ForecastView
+
+        told = ForecastView(findings=tuple(map(FindingView.of, findings)), plan=view)
+        print_json(told.model_dump(mode="json", by_alias=True))
+        return
+    if view is not None:
+        print_fields(view.model_dump(by_alias=True))
+    print_findings(findings)
+
+
+def _unread(error: RejectedError, file: Path) -> Finding:
+    return Finding(reason=error.reason, message=error.message, hint=error.hint, file=str(file), line=1)

@@ -23,6 +23,8 @@ CONTROL_PLANE = "control-plane"
 CONNECTOR = "argocd-main"
 GATEWAY_CLASS = "local"
 ISSUER = "local"
+REGIONS = ("local", "eu-central-1")
+"""The second one so that the requests in the documentation run here as they stand."""
 RUNTIMES = ("llama-cpp", "vllm")
 """Those whose model servers a laptop has a process for; others would wait for an image for ever."""
 _GIB = 2**30
@@ -59,7 +61,7 @@ def laptop_site(*, repository: Path, client_ca: str, gateway_port: int, public_p
             issuer=ISSUER,
             client_ca=client_ca,
         ),
-        regions={"local": Region(control_plane=CONTROL_PLANE, providers=(provider.name,))},
+        regions={name: Region(control_plane=CONTROL_PLANE, providers=(provider.name,)) for name in REGIONS},
         providers=(provider,),
         connector=CONNECTOR,
         runtimes=RUNTIMES,

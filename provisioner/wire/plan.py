@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from provisioner.wire.finding import FindingView
 from provisioner.wire.message import Message
 
 
@@ -19,14 +20,42 @@ class PlacementView(Message):
     parameters: Mapping[str, str]
 
 
+class GpuMemoryView(Message):
+    """Memory of one GPU in bytes, and the most tokens of one request that fit; null for a model without a cache."""
+
+    weights_bytes: int
+    cache_bytes: int
+    usable_bytes: int
+    longest_context: int | None
+
+
 class CapacityView(Message):
-    """Nodes and GPU memory."""
+    """Nodes and GPU memory. `nodes` stand ready, `burstNodes` come when pods wait for them."""
 
     node_type: str
     nodes: int
+    burst_nodes: int
+    nodes_per_replica: int
     gpu_resource: str
     gpus_per_replica: int
+    gpus_total: int
     memory_bytes: int
+    gpu_memory: GpuMemoryView | None
+
+
+class AdapterView(Message):
+    """Fine-tuned weights beside the model's."""
+
+    name: str
+    source: str
+
+
+class RolloutView(Message):
+    """How a change reaches the replicas: `parallel`, or `replace` with a gap in which nothing answers."""
+
+    mode: str
+    gap_seconds: int
+    reason: str
 
 
 class RuntimeView(Message):
@@ -47,6 +76,10 @@ class RuntimeView(Message):
     min_replicas: int
     max_replicas: int
     revision: str
+    extra_arguments: tuple[str, ...]
+    adapters: tuple[AdapterView, ...]
+    signals: tuple[str, ...]
+    storage: str
 
 
 class AddressView(Message):
@@ -74,3 +107,21 @@ class PlanView(Message):
     runtime: RuntimeView
     address: AddressView
     quota: Mapping[str, str]
+    profile: str
+    pool: str | None
+    rollout: RolloutView | None
+    limits: Mapping[str, int]
+
+
+class ForecastPlanView(PlanView):
+    """A plan with what it is made of: number of objects by kind, and the licensed features of the Platform it needs."""
+
+    objects: Mapping[str, int]
+    features: tuple[str, ...]
+
+
+class ForecastView(Message):
+    """What a request would come to: every finding, and the plan where one can be made."""
+
+    findings: tuple[FindingView, ...]
+    plan: ForecastPlanView | None
