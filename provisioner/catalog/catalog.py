@@ -1,13 +1,14 @@
-"""The Catalog: tiers, models, runtimes and versions as one immutable value, whoever made it."""
+"""The Catalog: tiers, models, runtimes, components and versions as one immutable value, whoever made it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
 
+from provisioner.catalog.component import Component
 from provisioner.catalog.model import Model
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.tier import Tier
@@ -44,3 +45,4 @@ class Catalog:
     models: Mapping[str, Model]
     runtimes: Mapping[str, Runtime]
     versions: Versions
+    components: Mapping[str, Component] = field(default_factory=dict)

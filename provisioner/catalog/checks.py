@@ -13,6 +13,7 @@ from provisioner.catalog.model import Model
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.serving import check_serving
 from provisioner.catalog.site import Site
+from provisioner.catalog.tiers import check_component, check_tier
 from provisioner.domain.finding import Finding, unknown_name_hint
 
 
@@ -26,10 +27,14 @@ def check_catalog(catalog: Catalog) -> Iterator[tuple[str, Finding]]:
         for position, name in enumerate(tier.runtimes):
             if name not in catalog.runtimes:
                 yield file, _unknown(f"runtimes[{position}]", "runtime", name, catalog.runtimes)
+        yield from ((file, finding) for finding in check_tier(tier, catalog.components))
         for other in catalog.tiers:
             if tier.name.endswith(f"-{other}"):
                 message = f"reading tier name: projects `<tenant>-<tier>` could not be told from those of `{other}`"
                 yield file, Finding(reason="AmbiguousName", message=message, field="name", hint="rename one of them")
+    for component in catalog.components.values():
+        file = f"applications/stack/{component.name}/component.yaml"
+        yield from ((file, finding) for finding in check_component(component, catalog))
     for model in catalog.models.values():
         yield from ((model_file(model.id), finding) for finding in _check_model(model, catalog))
 

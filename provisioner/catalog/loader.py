@@ -8,7 +8,7 @@ findings of all files at once. Never writes, never guesses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from pydantic import Field
 
 from provisioner.catalog.catalog import Catalog, ImageReference, Versions
 from provisioner.catalog.checks import check_catalog, check_regions
+from provisioner.catalog.component import Component
 from provisioner.catalog.document import Document, read_document
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import FieldPath, dotted, validate_fields
@@ -40,27 +41,76 @@ class _VersionsFile(Entry):
     images: dict[str, ImageReference] = Field(description="image references by key")
 
 
-def load_catalog(root: Path | None = None, *, models: Path | None = None) -> Catalog:
+def load_catalog(root: Path | None = None, *, models: Path | None = None, overlay: Path | None = None) -> Catalog:
     """The catalog of a template pack.
 
     `root` holds `templates/`, `applications/` and `versions.yaml` (None: the pack that ships), `models` the model files
-    (None: those that ship). A model's file is named like its id with `--` for `/`. Raises RejectedError with every
-    finding of every file.
+    (None: those that ship). A model's file is named like its id with `--` for `/`. `overlay` is a folder of a
+    provider's own with any of `models/`, `templates/`, `applications/` and `versions.yaml`: what it names extends or
+    replaces ours. Raises RejectedError with every finding of every file.
     """
     root = root or pack_root()
     reading = _Reading(root)
-    versions = reading.entry(root / "versions.yaml", _VersionsFile)
-    tiers = reading.entries(_heads(root / "templates", "tier.yaml"), Tier, "name")
-    runtimes = reading.entries(_heads(root / "applications" / "runtimes", "runtime.yaml"), Runtime, "name")
-    reading.root = models or models_root()
-    model_files = {path.stem.replace("--", "/"): path for path in _listed(reading.root) if path.suffix == ".yaml"}
-    loaded = reading.entries(model_files, Model, "id")
+    pins = [reading.entry(root / "versions.yaml", _VersionsFile)]
+    layers = [_layer(reading, root, models or models_root())]
+    if overlay is not None:
+        reading.root = overlay
+        reading.findings.extend(_check_overlay(overlay))
+        if (overlay / "versions.yaml").exists():
+            pins.append(reading.entry(overlay / "versions.yaml", _VersionsFile))
+        layers.append(_layer(reading, overlay, overlay / "models"))
     reading.stop("loading the catalog")
-    pins = Versions(images=versions.images, charts=versions.charts) if versions else Versions(images={}, charts={})
-    catalog = Catalog(tiers=tiers, models=loaded, runtimes=runtimes, versions=pins)
+    catalog = Catalog(
+        tiers={name: tier for layer in layers for name, tier in layer.tiers.items()},
+        models={name: model for layer in layers for name, model in layer.models.items()},
+        runtimes={name: runtime for layer in layers for name, runtime in layer.runtimes.items()},
+        components={name: component for layer in layers for name, component in layer.components.items()},
+        versions=Versions(
+            images={key: image for file in pins if file for key, image in file.images.items()},
+            charts={key: chart for file in pins if file for key, chart in file.charts.items()},
+        ),
+    )
     reading.findings.extend(reading.placed(check_catalog(catalog)))
     reading.stop("loading the catalog")
     return catalog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layer:
+    """What one folder brings: the pack's, or a provider's own that is laid over it."""
+
+    tiers: Mapping[str, Tier]
+    models: Mapping[str, Model]
+    runtimes: Mapping[str, Runtime]
+    components: Mapping[str, Component]
+
+
+def _layer(reading: _Reading, root: Path, models: Path) -> _Layer:
+    reading.root = root
+    tiers = reading.entries(_heads(root / "templates", "tier.yaml"), Tier, "name")
+    runtimes = reading.entries(_heads(root / "applications" / "runtimes", "runtime.yaml"), Runtime, "name")
+    components = reading.entries(_heads(root / "applications" / "stack", "component.yaml"), Component, "name")
+    reading.root = models
+    files = {path.stem.replace("--", "/"): path for path in _listed(models) if path.suffix == ".yaml"}
+    return _Layer(
+        tiers=tiers,
+        models=reading.entries(files, Model, "id"),
+        runtimes=runtimes,
+        components=components,
+    )
+
+
+_FOLDERS = ("models", "templates", "applications")
+
+
+def _check_overlay(overlay: Path) -> Iterator[Finding]:
+    if not overlay.is_dir():
+        message = f"reading catalog folder: there is none: {overlay}"
+        yield Finding(reason="NoCatalog", message=message, hint="name an existing folder", file=str(overlay))
+    elif not any((overlay / name).is_dir() for name in _FOLDERS):
+        message = f"reading catalog folder: nothing of a catalog in it: {overlay}"
+        hint = f"put what is yours into one of: {', '.join(f'{name}/' for name in _FOLDERS)}"
+        yield Finding(reason="NoCatalog", message=message, hint=hint, file=str(overlay))
 
 
 def load_site(path: Path) -> Site:

@@ -5,6 +5,7 @@ Stacks, tier publishing, workers, plan and preview all read it. Nothing site-spe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,7 +13,7 @@ from pydantic import Field
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.quantity import Quantity
 from provisioner.catalog.runtime import Runtime
-from provisioner.catalog.tier import Accelerator
+from provisioner.catalog.tier import Accelerator, Isolation, Tier
 
 SOVEREIGN_RUNTIME = "mistralrs"
 """The engine of a sovereign site that names none."""
@@ -30,6 +31,10 @@ class NodeTypeOffer(Entry):
     max_capacity: Annotated[int | None, Field(ge=1)] = None
     cost: Annotated[int | None, Field(ge=0)] = None
     properties: Annotated[dict[str, str], Field(default_factory=dict)]
+    spec: Annotated[
+        dict[str, Any],
+        Field(default_factory=dict, description="what else the Platform's node type says, for example bareMetalHosts"),
+    ]
 
     def has(self, accelerator: Accelerator) -> bool:
         """Whether it offers the resource and carries every property that an accelerator asks for."""
@@ -43,6 +48,13 @@ class NodeProviderOffer(Entry):
     kind: Literal["terraform", "kubeVirt", "clusterAPI", "metal3", "bcm"]
     spec: Annotated[dict[str, Any], Field(default_factory=dict)]
     node_types: Annotated[tuple[NodeTypeOffer, ...], Field(min_length=1)]
+
+
+class ArgoSettings(Entry):
+    """What tenant clusters' Applications are synced by; `settings` are the plain keys of the connector Secret."""
+
+    kind: Literal["argocd", "akuity"] = "argocd"
+    settings: Annotated[dict[str, str], Field(default_factory=dict)]
 
 
 class Region(Entry):
@@ -116,6 +128,7 @@ class Site(Entry):
     regions: Annotated[dict[str, Region], Field(min_length=1)]
     providers: tuple[NodeProviderOffer, ...]
     connector: Annotated[str, Field(min_length=1, description="Argo CD connector Secret")]
+    argo: Annotated[ArgoSettings, Field(default_factory=ArgoSettings)]
     platform_namespace: str = "vcluster-platform"
     project_namespace_prefix: str = "p-"
     delivery: Delivery
@@ -134,6 +147,15 @@ class Site(Entry):
         str, Field(pattern=r"^1\.\d{2}$", description="minor version of tenant clusters' Kubernetes")
     ] = "1.36"
     platform_version: Annotated[str, Field(pattern=r"^\d+\.\d+$", description="version of vCluster Platform")] = "4.12"
+    snapshots: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="where snapshots of control planes go: `snapshots.storage` of vcluster.yaml; null for nowhere"
+        ),
+    ] = None
+    database_connector: Annotated[
+        str | None, Field(description="the Platform's database connector, for control planes with an external database")
+    ] = None
     sovereign: bool = False
     runtimes: Annotated[tuple[str, ...] | None, Field(description="allowed runtimes; null for all")] = None
     retired_images: tuple[str, ...] = ()
@@ -144,6 +166,24 @@ class Site(Entry):
         """The control plane clusters of all regions, each once, by name."""
         return tuple(sorted({region.control_plane for region in self.regions.values()}))
 
+    def offered_to(self, tier: Tier) -> dict[str, NodeTypeOffer]:
+        """The node types that a tier may use, by full name: with what it asks for, VMs where isolation wants them."""
+        return {
+            f"{provider.name}.{offer.name}": offer
+            for provider in self.providers
+            if tier.isolation is not Isolation.KUBEVIRT or provider.kind == "kubeVirt"
+            for offer in provider.node_types
+            if offer.has(tier.accelerator)
+        }
+
+    def image_registries(self, images: Iterable[str]) -> tuple[str, ...]:
+        """The prefixes of images that tenants may run: those that the site names, else its mirror, else the
+        repositories of the pack's own images."""
+        if self.registries or self.registry:
+            return self.registries or (str(self.registry).rstrip("/"),)
+        every = (*images, *((self.agent_image,) if self.agent_image else ()))
+        return tuple(sorted({_repository(image) for image in every}))
+
     def allows_runtime(self, runtime: Runtime) -> bool:
         """Whether this installation may run the engine: profile, list of allowed ones, one engine where sovereign."""
         allowed = self.runtimes or ((SOVEREIGN_RUNTIME,) if self.sovereign else None)
@@ -151,10 +191,15 @@ class Site(Entry):
 
     def is_retired(self, image: str) -> bool:
         """Whether an image reference is one that may no longer be used, named whole, by repository or by digest."""
-        repository, _, digest = image.partition("@")
-        tagless = repository.rsplit(":", 1)[0] if ":" in repository.rsplit("/", 1)[-1] else repository
-        return not {image, repository, tagless, digest}.isdisjoint(self.retired_images)
+        tagged, _, digest = image.partition("@")
+        return not {image, tagged, _repository(image), digest}.isdisjoint(self.retired_images)
 
     def mirrored(self, image: str) -> str:
         """The reference as this installation pulls it: behind the mirror where there is one."""
         return f"{self.registry.rstrip('/')}/{image}" if self.registry else image
+
+
+def _repository(image: str) -> str:
+    """The reference without digest and tag; a registry's port is no tag."""
+    tagged = image.partition("@")[0]
+    return tagged.rsplit(":", 1)[0] if ":" in tagged.rsplit("/", 1)[-1] else tagged

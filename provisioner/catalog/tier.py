@@ -144,6 +144,17 @@ class Profiles(Entry):
     prod: ControlPlane
 
 
+MANIFESTS = (
+    "node-provider",
+    "node-profile",
+    "stack-application",
+    "runtime-application",
+    "stack-template",
+    "virtual-cluster-template",
+)
+"""What a tier publishes unless it says otherwise; each writes nothing where the tier's options need nothing of it."""
+
+
 class Tier(Entry):
     """One tier. `version` is the VirtualClusterTemplate version; a published version is never edited."""
 
@@ -174,8 +185,7 @@ class Tier(Entry):
     stack: Annotated[tuple[str, ...], Field(description="components of the gpu-stack Application")] = ()
     policies: Annotated[tuple[str, ...], Field(description="admission policies in the tenant cluster")] = ()
     quota: Annotated[dict[str, str], Field(description="project quotas by Platform key")]
-    manifests: Annotated[tuple[str, ...], Field(description="templates published with the tier")]
-    instance: Annotated[str | None, Field(description="template of an endpoint's tenant cluster")] = None
+    manifests: Annotated[tuple[str, ...], Field(description="templates published with the tier")] = MANIFESTS
     example: Annotated[dict[str, Any], Field(description="a request that docs and golden files use")]
 
     @property

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from provisioner.domain.plan import EndpointPlan
-from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.compiler import SlotValue
 from provisioner.rendering.slots import SlotType
 
@@ -38,17 +37,6 @@ RUNTIME_SLOTS: Mapping[str, SlotType] = {
     "max_replicas": NUMBER,
 }
 REPLICA_SLOTS: Mapping[str, SlotType] = {**OWNER_SLOTS, "replica": TEXT, "pod": TEXT, "host": TEXT}
-INSTANCE_SLOTS: Mapping[str, SlotType] = {
-    **OWNER_SLOTS,
-    "tenant_cluster": TEXT,
-    "project": TEXT,
-    "template": TEXT,
-    "template_version": TEXT,
-    "control_plane": TEXT,
-    "parameters": TEXT,
-}
-ROUTE_SLOTS: Mapping[str, SlotType] = {**OWNER_SLOTS, "hostname": TEXT}
-PROJECT_SLOTS: Mapping[str, SlotType] = {"project": TEXT, "tenant": TEXT}
 
 
 def owner_values(plan: EndpointPlan) -> dict[str, SlotValue]:
@@ -80,21 +68,6 @@ def replica_values(plan: EndpointPlan, ordinal: int) -> dict[str, SlotValue]:
     """Values of REPLICA_SLOTS for one ordinal."""
     host = plan.replica_host(ordinal)
     return {**owner_values(plan), "replica": host.partition(".")[0], "pod": f"{plan.workload}-{ordinal}", "host": host}
-
-
-def instance_values(plan: EndpointPlan) -> dict[str, SlotValue]:
-    """Values of INSTANCE_SLOTS. The Platform takes parameters as YAML text; `nodes` is the one number among them."""
-    placement = plan.placement
-    parameters = {name: int(text) if name == "nodes" else text for name, text in placement.parameters.items()}
-    return {
-        **owner_values(plan),
-        "tenant_cluster": placement.tenant_cluster,
-        "project": placement.project,
-        "template": placement.template,
-        "template_version": placement.template_version,
-        "control_plane": placement.control_plane,
-        "parameters": canonical_yaml(parameters),
-    }
 
 
 def startup_failures(weights_bytes: int) -> int:

@@ -1,4 +1,8 @@
-"""The shipped pack, an example Site and plans of example requests, for tests of what is rendered."""
+"""The shipped pack, two Sites and plans of example requests, for tests of what is rendered.
+
+`site` is a small one of profile `dev`; `example_site` is the one that ships, of profile `prod`, which offers what every
+tier asks for.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import provisioner.catalog.site
 from provisioner.admission import admit_endpoint
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog, load_site
@@ -16,6 +21,7 @@ from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.pack import Pack, compile_pack
 
 SITE = Path(__file__).parents[2] / "golden" / "site.yaml"
+EXAMPLE_SITE = Path(provisioner.catalog.site.__file__).with_name("example-site.yaml")
 ENDPOINT = EndpointId("ep-demo234567")
 
 
@@ -32,14 +38,26 @@ def site() -> Site:
 
 
 @cache
+def example_site() -> Site:
+    """The Site that ships as an example."""
+    return load_site(EXAMPLE_SITE)
+
+
+@cache
 def pack() -> Pack:
-    """The pack that ships, for the example Site."""
+    """The pack that ships, for the small Site."""
     return compile_pack(catalog(), site())
 
 
+@cache
+def example_pack() -> Pack:
+    """The pack that ships, for the example Site."""
+    return compile_pack(catalog(), example_site())
+
+
 def request(tier: str = "dedicated", **changes: Any) -> dict[str, Any]:
-    """The tier's own example request with top-level fields changed."""
-    return {**catalog().tiers[tier].example, **changes}
+    """The tier's own example request as the small Site can serve it, with top-level fields changed."""
+    return {**catalog().tiers[tier].example, "region": "local", "model": "gemma-3-270m", **changes}
 
 
 def plan(tier: str = "dedicated", **changes: Any) -> EndpointPlan:
@@ -48,8 +66,15 @@ def plan(tier: str = "dedicated", **changes: Any) -> EndpointPlan:
 
 
 def plan_of(raw: Mapping[str, Any]) -> EndpointPlan:
-    """The plan of a request."""
+    """The plan of a request at the small Site."""
     _, planned = admit_endpoint(raw, catalog=catalog(), site=site(), endpoint_id=ENDPOINT)
+    return planned
+
+
+def example_plan(tier: str = "dedicated", **changes: Any) -> EndpointPlan:
+    """The plan of the tier's own example, with top-level fields changed, at the example Site."""
+    raw = {**catalog().tiers[tier].example, **changes}
+    _, planned = admit_endpoint(raw, catalog=catalog(), site=example_site(), endpoint_id=ENDPOINT)
     return planned
 
 

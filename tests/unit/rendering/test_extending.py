@@ -91,23 +91,27 @@ def test_option_that_no_template_reads_is_refused(root: Path, runtimes: Path) ->
         pack.runtime_tree(plan)
 
 
-def test_component_is_a_folder_with_one_file(root: Path) -> None:
-    component = root / "applications" / "stack" / "example"
-    component.mkdir()
+def test_component_is_a_folder_with_two_files(root: Path) -> None:
+    stack = root / "applications" / "stack"
+    component = stack / "example"
+    changed(stack / "keda" / "component.yaml", to=component / "component.yaml", name="example", provides=[])
     (component / "source.yaml.j2").write_text(
         '- repoURL: https://charts.example.com\n  chart: example\n  targetRevision: "{{ charts.keda }}"\n'
     )
     tier = root / "templates" / "dedicated" / "tier.yaml"
-    changed(tier, stack=["example"])
-    assert [source["chart"] for source in sources(root)] == ["example"]
-    changed(tier, stack=["exmple"])
-    with pytest.raises(RejectedError, match=r"no such template: `applications/stack/exmple/source.yaml.j2`"):
+    shipped = YAML(typ="safe", pure=True).load(tier)["stack"]
+    changed(tier, stack=[*shipped, "example"])
+    assert [source["chart"] for source in sources(root)][-1] == "example"
+    changed(tier, stack=[*shipped, "exmple"])
+    with pytest.raises(RejectedError) as refused:
         sources(root)
+    [finding] = refused.value.findings
+    assert (finding.reason, finding.field) == ("UnknownComponent", f"stack[{len(shipped)}]")
 
 
 def sources(root: Path) -> list[dict[str, Any]]:
     objects = planned(root)[0].tier_objects("dedicated")
-    found = next(found for found in objects if found["metadata"]["name"] == "tenantry-gpu-stack-dedicated")
+    found = next(found for found in objects if found["metadata"]["name"] == "tenantry-gpu-stack-dedicated-1-0-0")
     listed: list[dict[str, Any]] = found["spec"]["template"]["spec"]["sources"]
     return listed
 

@@ -1,0 +1,269 @@
+"""What stands on the control plane cluster: what a tier publishes, projects, tenant cluster instances, applications.
+
+The upper half of the pack's door; runtimes' trees are next door in `pack`. Publishing, the lifecycle verbs, tenants,
+previews and golden files call it. It reads templates from disk and does nothing else; secrets come as arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.runtime import Runtime
+from provisioner.catalog.site import Site
+from provisioner.catalog.tier import NodeMode, NodePools, Tenancy, Tier
+from provisioner.domain.errors import InvariantError, NotFoundError
+from provisioner.domain.finding import unknown_name_hint
+from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
+from provisioner.domain.tenant import project_name
+from provisioner.rendering.canonical import canonical_yaml
+from provisioner.rendering.compiler import Compiled, Slots, SlotValue, compile_templates
+from provisioner.rendering.slots import SlotType
+from provisioner.rendering.versions import frozen_versions, with_versions
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+COMMON = frozenset({"site", "tier"})
+"""Constants that every group of templates is given and need not read."""
+
+TEXT = SlotType.TEXT
+PROJECT_SLOTS: Mapping[str, SlotType] = {"project": TEXT, "tenant": TEXT}
+INSTANCE_SLOTS: Mapping[str, SlotType] = {
+    "tenant_cluster": TEXT,
+    "project": TEXT,
+    "tenant": TEXT,
+    "template": TEXT,
+    "template_version": TEXT,
+    "control_plane": TEXT,
+    "parameters": TEXT,
+}
+ROUTE_SLOTS: Mapping[str, SlotType] = {"endpoint": TEXT, "tenant": TEXT, "hostname": TEXT}
+APPLICATION_SLOTS: Mapping[str, SlotType] = {
+    "endpoint": TEXT,
+    "tenant": TEXT,
+    "tenant_cluster": TEXT,
+    "project": TEXT,
+    "path": TEXT,
+    "branch": TEXT,
+}
+NUMBERS = frozenset({"nodes", "burstNodes"})
+"""Parameters of a template that are numbers; the plan keeps them as text."""
+HOLE = "REPLACE_ME"
+"""Stands where a secret belongs until it is given."""
+SECRETS: Mapping[str, str] = {
+    "argocd": "token",
+    "akuity": "akuityApiKeySecret",
+}
+"""The key of a connector that is secret, by what it connects to."""
+
+
+def published_name(kind: str, tier: Tier) -> str:
+    """The name of an object that is never changed in place: it carries the tier's version."""
+    return f"tenantry-{kind}-{tier.name}-{tier.version.replace('.', '-')}"
+
+
+def template_parameters(tier: Tier) -> tuple[list[tuple[str, str]], list[tuple[str, str, int]]]:
+    """What a tenant cluster of the tier must be told: names and labels of texts, names, labels and minima of numbers.
+
+    The pools of a customer's tenant cluster come from the site: nobody knows its endpoints when it is made.
+    """
+    owner = {Tenancy.ENDPOINT: ("endpoint", "Endpoint id"), Tenancy.POOL: ("pool", "Pool id")}.get(tier.tenancy)
+    texts = [*([owner] if owner else []), ("tenant", "Tenant")]
+    texts.append(("namespace", "Namespace of the runtime in the tenant cluster"))
+    if tier.node_mode is NodeMode.SHARED or tier.tenancy is Tenancy.CUSTOMER:
+        return texts, []
+    texts += [("provider", "Node provider"), ("nodeType", "Node type, with its provider's name before it")]
+    numbers = [("nodes", "Nodes that stand ready", 1)]
+    if tier.node_pools is NodePools.DYNAMIC:
+        numbers.append(("burstNodes", "Nodes that come when pods wait for them", 0))
+    return texts, numbers
+
+
+class Publishing:
+    """Renders everything of the control plane cluster. Raises RejectedError naming file and line for a bad template."""
+
+    def __init__(self, catalog: Catalog, site: Site, *, root: Path) -> None:
+        self._catalog = catalog
+        self._site = site
+        self._root = root
+        self._compiled: dict[tuple[str, object], Compiled] = {}
+
+    def tier_objects(self, tier: str) -> tuple[Object, ...]:
+        """What is published with a tier, in the order in which it has to exist.
+
+        Versions of its template that were published earlier and lie in its folder `versions/` come with it.
+        """
+        found = self._tier(tier)
+        objects = self._once(("tier", tier), lambda: self._compile_tier(found)).objects({})
+        return tuple(
+            with_versions(made, frozen_versions(self._root, tier)) if made["kind"] == "VirtualClusterTemplate" else made
+            for made in objects
+        )
+
+    def project(self, tenant: str, tier: str) -> Object:
+        """The Project of a tenant for a tier: allowed templates and node types, quotas."""
+        found = self._tier(tier)
+        constants = {
+            "control_planes": self._site.control_planes,
+            "node_types": [
+                {"name": name} for name in self._site.offered_to(found) if found.node_mode is NodeMode.PRIVATE
+            ],
+        }
+        compiled = self._once(
+            ("project", tier), lambda: self._compile(found, ("project",), PROJECT_SLOTS, constants=constants)
+        )
+        return _only(compiled.objects({"project": project_name(tenant, tier), "tenant": tenant}))
+
+    def instance(self, plan: EndpointPlan) -> Object:
+        """The VirtualClusterInstance of an endpoint or of the pool that serves it. In a tier with a tenant cluster per
+        customer it comes from `customer_instance`."""
+        tier, placement = self._tier(plan.tier), plan.placement
+        owned: dict[Tenancy, dict[str, str]] = {
+            Tenancy.ENDPOINT: {"endpoint": plan.endpoint},
+            Tenancy.POOL: {"pool": plan.serving_id},
+        }
+        if tier.tenancy not in owned:
+            raise InvariantError(f"rendering tenant cluster: the tier has none per endpoint: `{tier.name}`")
+        values = {
+            **owned[tier.tenancy],
+            "tenant": placement.parameters["tenant"],
+            "tenant_cluster": placement.tenant_cluster,
+            "project": placement.project,
+            "template": placement.template,
+            "template_version": placement.template_version,
+            "control_plane": placement.control_plane,
+            "parameters": _parameters(placement.parameters),
+        }
+        return self._instance(tier, values)
+
+    def customer_instance(self, tenant: str, tier: str, *, control_plane: str) -> Object:
+        """The VirtualClusterInstance that all endpoints of a tenant share, in a tier with tenancy `customer`."""
+        found = self._tier(tier)
+        if found.tenancy is not Tenancy.CUSTOMER:
+            raise InvariantError(f"rendering tenant cluster: the tier has none per customer: `{tier}`")
+        values = {
+            "tenant": tenant,
+            "tenant_cluster": tenant,
+            "project": project_name(tenant, tier),
+            "template": f"tenantry-{tier}",
+            "template_version": found.version,
+            "control_plane": control_plane,
+            "parameters": _parameters({"tenant": tenant, "namespace": TENANT_NAMESPACE}),
+        }
+        return self._instance(found, values)
+
+    def application(self, plan: EndpointPlan) -> Object:
+        """The ArgoCDApplication of an endpoint in its customer's tenant cluster."""
+        tier = self._tier(plan.tier)
+        constants = {"runtime_name": published_name("runtime", tier), "namespace": TENANT_NAMESPACE}
+        compiled = self._once(
+            ("application", tier.name),
+            lambda: self._compile(tier, ("application",), APPLICATION_SLOTS, constants=constants),
+        )
+        values = {
+            "endpoint": plan.endpoint,
+            "tenant": plan.tenant,
+            "tenant_cluster": plan.placement.tenant_cluster,
+            "project": plan.placement.project,
+            "path": plan.delivery_path,
+            "branch": plan.serving_id,
+        }
+        return _only(compiled.objects(values))
+
+    def customer_route(self, plan: EndpointPlan) -> Object:
+        """The HTTPRoute that leads the customer's hostname to our gateway."""
+        tier = self._tier(plan.tier)
+        compiled = self._once(("route", tier.name), lambda: self._compile(tier, ("customer-route",), ROUTE_SLOTS))
+        values = {"endpoint": plan.endpoint, "tenant": plan.tenant, "hostname": plan.address.hostname}
+        return _only(compiled.objects(values))
+
+    def platform_objects(self, *, projects: Sequence[str] = (), connector_secret: str = HOLE) -> tuple[Object, ...]:
+        """What an installation needs once: the Argo CD connector and our two access keys.
+
+        `projects` are those that the runtime key may act in. Without the secret the connector has a hole that says so;
+        it is given when the objects are applied and stands in no file. Without projects there is no runtime key: one
+        without a scope could do everything.
+        """
+        compiled = self._once(("platform", len(projects)), lambda: self._compile_platform(len(projects)))
+        return tuple(compiled.objects({"connector_secret": connector_secret, "projects": tuple(projects)}))
+
+    def _instance(self, tier: Tier, values: Mapping[str, SlotValue]) -> Object:
+        slots = dict.fromkeys(values, TEXT)
+        compiled = self._once(("instance", tier.name), lambda: self._compile(tier, ("instance",), slots))
+        return _only(compiled.objects(values))
+
+    def _compile_platform(self, projects: int) -> Compiled:
+        names = ["connector", "bootstrap-key", *(["runtime-key"] if projects else [])]
+        files = [f"templates/_platform/{name}.yaml.j2" for name in names]
+        constants = {"site": self._site, "secret_key": SECRETS[self._site.argo.kind]}
+        slots = Slots({"connector_secret": TEXT}, {"projects": projects})
+        return compile_templates(self._root, files, constants=constants, slots=slots, optional=COMMON | {"projects"})
+
+    def _compile_tier(self, tier: Tier) -> Compiled:
+        site = self._site
+        node_types: dict[str, list[str]] = {}
+        for name in site.offered_to(tier):
+            if tier.node_mode is NodeMode.PRIVATE:
+                node_types.setdefault(name.partition(".")[0], []).append(name)
+        texts, numbers = template_parameters(tier)
+        constants = {
+            "charts": self._catalog.versions.charts,
+            "control_plane": tier.control_plane.prod if site.profile == "prod" else tier.control_plane.dev,
+            "node_types": node_types,
+            "number_parameters": numbers,
+            "providers": [provider for provider in site.providers if provider.name in node_types],
+            "registries": site.image_registries(self._catalog.versions.images.values()),
+            "runtime_name": published_name("runtime", tier),
+            "serving_name": published_name("serving", tier),
+            "stack_name": published_name("gpu-stack", tier),
+            "text_parameters": texts,
+        }
+        return self._compile(tier, tier.manifests, {}, constants=constants, optional=COMMON | constants.keys())
+
+    def _compile(
+        self,
+        tier: Tier,
+        names: tuple[str, ...],
+        slots: Mapping[str, SlotType],
+        *,
+        constants: Mapping[str, Any] | None = None,
+        optional: frozenset[str] = COMMON,
+    ) -> Compiled:
+        files = [self._template(tier, name) for name in names]
+        everything = {"site": self._site, "tier": tier, **(constants or {})}
+        return compile_templates(self._root, files, constants=everything, slots=Slots(slots, {}), optional=optional)
+
+    def _template(self, tier: Tier, name: str) -> str:
+        own = f"templates/{tier.name}/{name}.yaml.j2"
+        return own if (self._root / own).is_file() else f"templates/_parts/{name}.yaml.j2"
+
+    def _once(self, key: tuple[str, object], make: Callable[[], Compiled]) -> Compiled:
+        if key not in self._compiled:
+            self._compiled[key] = make()
+        return self._compiled[key]
+
+    def _tier(self, name: str) -> Tier:
+        return _named("tier", name, self._catalog.tiers)
+
+    def _runtime(self, name: str) -> Runtime:
+        return _named("runtime", name, self._catalog.runtimes)
+
+
+def _parameters(texts: Mapping[str, str]) -> str:
+    """The Platform takes parameters as YAML text."""
+    return canonical_yaml({name: int(text) if name in NUMBERS else text for name, text in texts.items()})
+
+
+def _named(what: str, name: str, known: Mapping[str, T]) -> T:
+    if name not in known:
+        raise NotFoundError(f"finding {what}: unknown: `{name}`", hint=unknown_name_hint(name, known))
+    return known[name]
+
+
+def _only(objects: list[Object]) -> Object:
+    if len(objects) != 1:
+        raise InvariantError(f"rendering object: the template makes {len(objects)} instead of one")
+    return objects[0]
