@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from provisioner.catalog.fields import FieldPath
@@ -33,11 +33,12 @@ class Oddity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """A plain scalar that readers of YAML 1.1 and 1.2 take for different values."""
+    """A plain scalar whose value may not be what somebody meant; with `is_key` it is the last name of the path."""
 
     path: FieldPath
     text: str
     reading: Reading
+    is_key: bool = False
 
 
 class Document(Protocol):
@@ -53,7 +54,7 @@ class Document(Protocol):
 
     @property
     def disagreements(self) -> Sequence[Disagreement]:
-        """The plain scalars in it on which readers disagree."""
+        """The plain scalars in it whose values may not be what somebody meant."""
 
     def line(self, path: FieldPath = ()) -> int:
         """The line (from 1) of a field, or of the nearest thing around it."""
@@ -80,7 +81,7 @@ class Part:
         """Those of the piece."""
         length = len(self.path)
         return tuple(
-            Disagreement(path=found.path[length:], text=found.text, reading=found.reading)
+            replace(found, path=found.path[length:])
             for found in self.around.disagreements
             if found.path[:length] == self.path
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint import kustomize
+from provisioner.lint.charts import CHART_FILE, Chart, charts_of, is_chart_text
 from provisioner.lint.document import Document, Oddity, Part
 from provisioner.lint.files import Files, read_files
 from provisioner.lint.holes import mask
@@ -69,6 +70,7 @@ def read_world(
         catalog=catalog,
         kubernetes=kubernetes,
         baseline=tuple(published.objects),
+        charts=sorting.charts,
         files=frozenset(files.names),
         oddities=(*files.oddities, *sorting.oddities, *published.oddities),
     )
@@ -82,11 +84,13 @@ class _Sorting:
     tenants: list[TenantValues] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
+    charts: tuple[Chart, ...] = ()
 
     def take_all(self, files: Files) -> None:
         """Take every text that may hold manifests."""
-        charts = {str(PurePosixPath(name).parent) for name in files.names if PurePosixPath(name).name == "Chart.yaml"}
+        charts = frozenset(str(path.parent) for name in files.names if (path := PurePosixPath(name)).name == CHART_FILE)
         read = {name: self._read(name, files.texts[name]) for name in files.texts if _is_manifest(name, charts)}
+        self.charts = tuple(charts_of(files.texts, read))
         folders = {
             str(PurePosixPath(name).parent): documents[0]
             for name, documents in read.items()
@@ -162,10 +166,9 @@ def _is_settings(value: Any) -> bool:
     )
 
 
-def _is_manifest(name: str, charts: set[str]) -> bool:
+def _is_manifest(name: str, charts: frozenset[str]) -> bool:
     path = PurePosixPath(name)
-    in_chart = any(str(folder.parent) in charts for folder in path.parents if folder.name in ("templates", "charts"))
-    return not in_chart and (path.name.endswith(_MANIFEST_SUFFIXES) or "." not in path.name)
+    return not is_chart_text(name, charts) and (path.name.endswith(_MANIFEST_SUFFIXES) or "." not in path.name)
 
 
 def _is_values_name(name: str) -> bool:

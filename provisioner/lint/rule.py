@@ -31,6 +31,23 @@ class Located(Protocol):
         """The line (from 1) of a field, or of the nearest thing around it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A line of a file that is no object's."""
+
+    file: str
+    at_line: int = 1
+
+    @property
+    def title(self) -> str:
+        """A file is no object."""
+        return ""
+
+    def line(self, _path: FieldPath = ()) -> int:
+        """The line (from 1)."""
+        return self.at_line
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """One place where a rule is broken: where, what is wrong (lower-case gerund, object, fact), what to do instead."""

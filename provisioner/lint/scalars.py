@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -27,19 +28,30 @@ _DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?")
 _MAX_DIGITS = 400
+_MOST_EXACT = 2**53
+"""Beyond it, readers that keep numbers as floating point lose digits."""
+
+
+class Doubt(StrEnum):
+    """Why the value of a plain scalar may not be what somebody meant."""
+
+    NONE = ""
+    BOOLEAN = "boolean"
+    """A word such as `on`: true or false to some readers, a text to others."""
+    NUMBER = "number"
+    """Digits that are one number to some readers, another one or a text to others."""
+    TIME = "time"
+    """A text to Kubernetes clients, a number or a time to others."""
+    FORM = "form"
+    """A number whose text is another one when it is printed, such as `1.10`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The value to a Kubernetes client, and what readers elsewhere make of it where they disagree."""
+    """The value to a Kubernetes client, and what may be wrong about it."""
 
     value: Any
-    elsewhere: str = ""
-
-    @property
-    def is_disputed(self) -> bool:
-        """Whether readers disagree."""
-        return bool(self.elsewhere)
+    doubt: Doubt = Doubt.NONE
 
 
 @lru_cache(maxsize=8192)
@@ -48,46 +60,35 @@ def read_plain(text: str) -> Reading:
     if text in _WORDS:
         return Reading(_WORDS[text])
     if text in _OLD_WORDS:
-        return Reading(_OLD_WORDS[text], "a text")
+        return Reading(_OLD_WORDS[text], Doubt.BOOLEAN)
     if text[0] not in _START or len(text) > _MAX_DIGITS:
         return Reading(text)
     if _INTEGER.fullmatch(text):
-        return Reading(int(text))
+        number = int(text)
+        return Reading(number, Doubt.NONE if abs(number) <= _MOST_EXACT and text[0] != "+" else Doubt.FORM)
     if found := _OLD_INTEGER.fullmatch(text):
         return _old_integer(text, found[2])
     if _DECIMAL.fullmatch(text):
         return _decimal(text)
-    if _SEXAGESIMAL.fullmatch(text):
-        return Reading(text, "a number to base 60")
-    if _TIMESTAMP.fullmatch(text):
-        return Reading(text, "a timestamp")
+    if _SEXAGESIMAL.fullmatch(text) or _TIMESTAMP.fullmatch(text):
+        return Reading(text, Doubt.TIME)
     return Reading(text)
 
 
 def _old_integer(text: str, digits: str) -> Reading:
     plain = digits.replace("_", "")
     try:
-        base = 8 if plain[0] == "0" and plain[1:2] not in ("o", "x", "b") else 0
-        number = int(plain, base)
+        number = int(plain, 8 if plain[0] == "0" and plain[1:2] not in ("o", "x", "b") else 0)
     except ValueError:
         return Reading(text)
     value = -number if text.startswith("-") else number
-    if "_" in digits or plain.startswith("0b"):
-        return Reading(value, "a text")
-    if base == 8:
-        return Reading(value, f"the number {int(plain)}")
-    return Reading(value, "a text") if plain.startswith("0o") else Reading(value)
+    return Reading(value, Doubt.FORM if plain.startswith("0x") and "_" not in digits else Doubt.NUMBER)
 
 
 def _decimal(text: str) -> Reading:
     number = float(text)
     if number in (float("inf"), float("-inf")):
         return Reading(text)
-    whole = re.fullmatch(r"[-+]?0[0-9]+", text)
-    if whole:  # 089 is no octal number
-        return Reading(number, f"the text `{text}`")
-    has_sign = re.search(r"[eE][-+]", text) is not None
-    has_point = "." in text
-    if "e" in text.lower() and not (has_sign and has_point):
-        return Reading(number, "a text")
-    return Reading(number)
+    if "." not in text or ("e" in text.lower() and not re.search(r"[eE][-+]", text)):
+        return Reading(number, Doubt.NUMBER)  # 089 and 1e3: texts to readers of YAML 1.1
+    return Reading(number, Doubt.NONE if repr(number) == text and not number.is_integer() else Doubt.FORM)

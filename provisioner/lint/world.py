@@ -8,7 +8,7 @@ it to whoever applies it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from provisioner.lint.values import items, mapping, text, texts, whole
 
 if TYPE_CHECKING:
     from provisioner.catalog.catalog import Catalog
+    from provisioner.lint.charts import Chart
     from provisioner.lint.document import Document, Oddity
     from provisioner.lint.schemas import Problem, Schemas
 
@@ -92,7 +93,7 @@ class Object:
     @property
     def title(self) -> str:
         """`Service inference/chat`."""
-        return f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
+        return f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}".strip()
 
     def line(self, path: FieldPath = ()) -> int:
         """The line of a field, or of the nearest thing around it."""
@@ -219,8 +220,8 @@ class World:
     """Version of the API server that the objects are meant for, such as (1, 34)."""
     baseline: tuple[Object, ...] = ()
     """What is published already."""
-    folders: tuple[Any, ...] = field(default=())
-    """Template folders (see `templates`), for rules about templates."""
+    charts: tuple[Chart, ...] = ()
+    """The Helm charts."""
     oddities: tuple[Oddity, ...] = ()
     """What is wrong with files and texts themselves."""
     files: frozenset[str] = frozenset()

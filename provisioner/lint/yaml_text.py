@@ -8,6 +8,7 @@ asks, since a tree of nodes takes far more memory than the text. Bounded in dept
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ _STRUCTURE = re.compile(r"[\n,:\[{]|- ")
 _DOCUMENT_START = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^%", re.MULTILINE)
 _TAG = "tag:yaml.org,2002:"
+_MAYBE_NO_TEXT = frozenset("+-.0123456789yYnNtTfFoO~") | {""}
+"""First characters of plain scalars that may be something other than text."""
 _PLAIN = "plain"
 _QUOTED = "quoted"
 
@@ -247,11 +250,12 @@ class _Walk:
         return found
 
     def key(self, node: ScalarNode, path: FieldPath) -> str:
-        """A key as text: whatever it looks like, JSON knows no other."""
-        text = str(node.value)
-        if node.tag == _PLAIN and (reading := read_plain(text)).is_disputed:
-            self.disagreements.append(Disagreement(path=(*path, text), text=text, reading=reading))
-        return self.document.masked.original(text) if self.document.masked else intern(text)
+        """A key as text; noted where it becomes another one."""
+        name = _key_text(node, self.document.masked)
+        if name != node.value and self.document.masked is None:
+            found = Disagreement(path=(*path, name), text=node.value, reading=read_plain(node.value), is_key=True)
+            self.disagreements.append(found)
+        return name
 
     def merged(self, node: Node, path: FieldPath, depth: int) -> Iterator[tuple[str, Any]]:
         """What `<<` brings."""
@@ -279,7 +283,7 @@ class _Walk:
             return (Hole if tag == _PLAIN else TextHole)(masked.original(text))
         if tag == _PLAIN:
             reading = read_plain(text)
-            if reading.is_disputed:
+            if reading.doubt:
                 self.disagreements.append(Disagreement(path=path, text=text, reading=reading))
             return reading.value
         if tag == _QUOTED or tag == f"{_TAG}str":
@@ -295,6 +299,16 @@ class _Walk:
             message = f"reading value: unknown tag {shown(node.tag)}"
             self.note("yaml-unknown-tag", node.start_mark.line, path, message, fix="remove the `!` and its name")
         return node.value
+
+
+def _key_text(node: ScalarNode, masked: Masked | None) -> str:
+    """A key as text, since JSON knows no other: `on` becomes `true`, and `0644` becomes `420`."""
+    text = str(node.value)
+    if node.tag == _PLAIN and text[:1] in _MAYBE_NO_TEXT:
+        value = read_plain(text).value
+        if not isinstance(value, str):
+            return json.dumps(value)
+    return masked.original(text) if masked else intern(text)
 
 
 def _syntax_oddity(error: yaml.YAMLError, document: YamlDocument) -> Oddity:
@@ -353,6 +367,6 @@ def _pair(document: YamlDocument, path: FieldPath) -> tuple[Node | None, Node | 
 def _entry(document: YamlDocument, node: MappingNode, name: str) -> tuple[Node, Node] | None:
     masked = document.masked
     for key, value in reversed(node.value):
-        if isinstance(key, ScalarNode) and (masked.original(key.value) if masked else key.value) == name:
+        if isinstance(key, ScalarNode) and _key_text(key, masked) == name:
             return key, value
     return None

@@ -1,0 +1,121 @@
+"""Helm charts as far as they can be judged without Helm: which values templates read, and whether actions are closed.
+
+A template is text with actions, not YAML, so nothing is rendered. Reading makes a `Chart` of every folder with a
+`Chart.yaml`; the chart rules look at it. Pure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from provisioner.lint.document import Document
+from provisioner.lint.values import items, text
+
+CHART_FILE = "Chart.yaml"
+
+_ACTION = re.compile(r"\{\{-?(?P<comment>\s*/\*.*?\*/\s*)?(?P<code>.*?)-?\}\}", re.DOTALL)
+_READ = re.compile(r"(?:\$|\b)?\.Values((?:\.[A-Za-z_][A-Za-z0-9_-]*)*)")
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"|`[^`]*`')
+_WORD = re.compile(r"\s*(if|range|with|define|block|end|else)\b")
+_OPENING = frozenset({"if", "range", "with", "define", "block"})
+_FALLBACKS = re.compile(r"\b(default|required|if|with|and|or|not|coalesce|ternary|hasKey|dig|get|empty|range|else)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A value that a template reads; guarded where its absence is provided for."""
+
+    path: tuple[str, ...]
+    line: int
+    is_guarded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChartTemplate:
+    """A file below `templates/`."""
+
+    file: str
+    text: str
+
+    def reads(self) -> Iterator[Read]:
+        """Every value that it reads."""
+        for line, code in self.actions():
+            bare = _STRING.sub('""', code)
+            for found in _READ.finditer(bare):
+                path = tuple(part for part in found[1].split(".") if part)
+                yield Read(path, line, _FALLBACKS.search(bare) is not None)
+
+    def actions(self) -> Iterator[tuple[int, str]]:
+        """Every action and its line (from 1), comments left out."""
+        line, place = 1, 0
+        for found in _ACTION.finditer(self.text):
+            line += self.text.count("\n", place, found.start())
+            place = found.start()
+            if found["comment"] is None:
+                yield line, found["code"]
+
+    def faults(self) -> Iterator[tuple[int, str]]:
+        """Lines on which braces or blocks are not closed, and what is wrong there."""
+        opened: list[tuple[int, str]] = []
+        for line, code in self.actions():
+            word = _WORD.match(code)
+            if word and word[1] in _OPENING:
+                opened.append((line, word[1]))
+            elif word and word[1] == "end":
+                if not opened:
+                    yield line, "`end` closes nothing"
+                else:
+                    opened.pop()
+        for line, opener in opened:
+            yield line, f"`{opener}` has no `end`"
+        rest = _ACTION.sub(lambda found: "\n" * found[0].count("\n"), self.text)
+        for number, content in enumerate(rest.split("\n"), start=1):
+            if "{{" in content:
+                yield number, "`{{` is not closed"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chart:
+    """A chart: its `Chart.yaml`, its values files, the first of which is `values.yaml`, and its templates."""
+
+    folder: str
+    head: Document
+    values: tuple[Document, ...]
+    templates: tuple[ChartTemplate, ...]
+
+    def subcharts(self) -> frozenset[str]:
+        """The names under which the values of other charts stand."""
+        found = {"global"}
+        for _, dependency in items(self.head.value, "dependencies"):
+            found |= {name for key in ("name", "alias") if (name := text(dependency, key))}
+        return frozenset(found)
+
+
+def is_chart_text(name: str, charts: frozenset[str]) -> bool:
+    """Whether a file is a template or a subchart of one of the chart folders, and so no manifest."""
+    return any(
+        str(folder.parent) in charts for folder in PurePosixPath(name).parents if folder.name in ("templates", "charts")
+    )
+
+
+def charts_of(texts: Mapping[str, str], documents: Mapping[str, Any]) -> Iterator[Chart]:
+    """Every chart among some files."""
+    for name, read in documents.items():
+        path = PurePosixPath(name)
+        if path.name != CHART_FILE or not read:
+            continue
+        folder = str(path.parent)
+        values = [
+            document
+            for other in sorted(documents, key=lambda other: (PurePosixPath(other).name != "values.yaml", other))
+            if str(PurePosixPath(other).parent) == folder and PurePosixPath(other).name.startswith("values")
+            for document in documents[other]
+        ]
+        below = posixpath.join(folder, "templates") + "/" if folder != "." else "templates/"
+        templates = [ChartTemplate(other, content) for other, content in texts.items() if other.startswith(below)]
+        yield Chart(folder, read[0], tuple(values), tuple(templates))
