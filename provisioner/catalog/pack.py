@@ -6,11 +6,33 @@ loader and rendering.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from provisioner.domain.errors import InvariantError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class PackFiles:
+    """The files of the pack, a provider's own folder laid over ours: the first root that has a file has the say."""
+
+    roots: tuple[Path, ...]
+
+    def find(self, name: str) -> Path | None:
+        """The file of that name (a path below a root), None where there is none."""
+        return next((root / name for root in self.roots if (root / name).is_file()), None)
+
+    def listed(self, folder: str, pattern: str) -> Iterator[str]:
+        """The names of the files in a folder that match a pattern, each once, sorted."""
+        found = {f"{folder}/{path.name}" for root in self.roots for path in (root / folder).glob(pattern)}
+        yield from sorted(found)
+
+    def name_of(self, path: Path) -> str | None:
+        """The name of a file that lies below a root, None for any other."""
+        return next((path.relative_to(root).as_posix() for root in self.roots if path.is_relative_to(root)), None)
 
 
 def pack_root() -> Path:

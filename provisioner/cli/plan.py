@@ -74,7 +74,7 @@ def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, Mapp
     forecast = forecast_endpoint(body, catalog=catalog, site=site)
     if forecast.plan is None:
         return forecast, {}
-    pack = compile_pack(catalog, assume(site, body))
+    pack = compile_pack(catalog, assume(site, body), overlay=own)
     try:
         return forecast, endpoint_files(pack, forecast.plan)
     except RejectedError as error:  # a template of the pack does not render

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
+from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.rendering.canonical import canonical_json, canonical_yaml
 from provisioner.rendering.environment import render_with_slots
@@ -124,14 +124,14 @@ class Compiled:
 
 
 def compile_templates(
-    root: Path,
+    files: PackFiles,
     names: Sequence[str],
     *,
     constants: Mapping[str, Any],
     slots: Slots,
     optional: frozenset[str] = frozenset(),
 ) -> Compiled:
-    """Compile templates (paths under `root`) for one shape.
+    """Compile templates, by name, for one shape.
 
     Every constant and slot must be read by one of them, but for the constants named in `optional`. Raises RejectedError
     naming file and line.
@@ -140,7 +140,7 @@ def compile_templates(
     documents: list[Document] = []
     used: frozenset[str] = frozenset()
     for name in names:
-        rendered = render_with_slots(root, name, constants=constants, slots=slots.stand_ins())
+        rendered = render_with_slots(files, name, constants=constants, slots=slots.stand_ins())
         used |= rendered.names
         documents += [_document(name, value) for value in read_objects(rendered, numbered)]
     unused = sorted((constants.keys() | slots.single.keys() | slots.lists.keys()) - used - optional)

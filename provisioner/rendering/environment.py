@@ -19,6 +19,7 @@ from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.meta import find_undeclared_variables
 
+from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
 from provisioner.rendering.slots import LINE_CLOSE, LINE_OPEN, RESERVED, Slot, SlotMisuseError, joined
@@ -64,28 +65,28 @@ def refused(place: Source, message: str, *, reason: str, hint: str | None = None
 
 
 def render_with_slots(
-    root: Path, name: str, *, constants: Mapping[str, Any], slots: Mapping[str, Slot | tuple[Slot, ...]]
+    files: PackFiles, name: str, *, constants: Mapping[str, Any], slots: Mapping[str, Slot | tuple[Slot, ...]]
 ) -> Rendered:
-    """Render template `name` (a path under `root`) with constants and stand-ins.
+    """Render template `name` with constants and stand-ins.
 
     A slot may be a tuple of stand-ins: a list whose length is part of the shape. Raises RejectedError naming file and
     line for bad syntax, an undefined name, or a slot used for anything but printing.
     """
-    loader = _Loader(root)
+    loader = _Loader(files)
     every = (slot for value in slots.values() for slot in (value if isinstance(value, tuple) else (value,)))
     environment = _Environment(loader, tuple(slot.slot_name for slot in every))
     try:
         text = str(environment.get_template(name).render({**constants, **slots}))
     except TemplateNotFound as error:
-        place = _place_of(error, root, name)
+        place = _place_of(error, files, name)
         raise refused(place, f"no such template: `{error.name}`", reason="TemplateMissing") from error
     except TemplateSyntaxError as error:
         place = Source(error.name or name, error.lineno)
         raise refused(place, error.message or "bad syntax", reason="TemplateSyntax") from error
     except SlotMisuseError as error:
-        raise refused(_place_of(error, root, name), str(error), reason="SlotMisused", hint=_HINT) from error
+        raise refused(_place_of(error, files, name), str(error), reason="SlotMisused", hint=_HINT) from error
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
-        raise refused(_place_of(error, root, name), str(error), reason="TemplateFailed") from error
+        raise refused(_place_of(error, files, name), str(error), reason="TemplateFailed") from error
     trees = loader.trees
     check_slot_uses(trees, slots, FILTERS_FOR_SLOTS, refuse=_refuse_use)
     used = frozenset[str]().union(*(find_undeclared_variables(tree) for tree in trees.values()))
@@ -142,13 +143,13 @@ def _guarded(name: str, function: Any, use: str) -> Callable[..., Any]:
 class _Loader(BaseLoader):
     """Keeps the syntax tree of every template it loads and lets each output line carry its own line number."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, files: PackFiles) -> None:
+        self.files = files
         self.trees: dict[str, nodes.Template] = {}
 
     def load(self, environment: Environment, name: str, globals: Any = None) -> Template:  # noqa: A002
-        path = self.root / name
-        if ".." in Path(name).parts or not path.is_file():
+        path = None if ".." in Path(name).parts else self.files.find(name)
+        if path is None:
             raise TemplateNotFound(name)
         source = path.read_text(encoding="utf-8")
         if RESERVED.search(source):
@@ -184,14 +185,12 @@ def _with_places(text: str, templates: tuple[str, ...], names: frozenset[str]) -
     return Rendered("\n".join(_LINE.sub("", line) for line in lines), tuple(places), names)
 
 
-def _place_of(error: BaseException, root: Path, name: str) -> Source:
+def _place_of(error: BaseException, files: PackFiles, name: str) -> Source:
     place = Source(name, 1)
     traceback = error.__traceback__
     while traceback is not None:
-        file = Path(traceback.tb_frame.f_code.co_filename)
-        if file.is_relative_to(root):
-            relative = file.relative_to(root).as_posix()
-            if relative.endswith(".j2"):
-                place = Source(relative, traceback.tb_lineno)
+        relative = files.name_of(Path(traceback.tb_frame.f_code.co_filename))
+        if relative and relative.endswith(".j2"):
+            place = Source(relative, traceback.tb_lineno)
         traceback = traceback.tb_next
     return place

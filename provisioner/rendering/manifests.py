@@ -1,4 +1,4 @@
-"""Everything that creating an endpoint brings into the world, as files: what `plan --out` writes and CI reviews. Pure."""
+"""Everything that creating an endpoint brings into the world, as files: what `plan --out` writes. Pure."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from provisioner.catalog.catalog import Catalog
-from provisioner.catalog.pack import pack_root
+from provisioner.catalog.pack import PackFiles, pack_root
 from provisioner.catalog.site import Site
 from provisioner.catalog.tier import Tier
 from provisioner.domain.errors import RejectedError
@@ -34,10 +34,11 @@ class RuntimeShape:
     arguments: int
 
 
-def compile_pack(catalog: Catalog, site: Site, *, root: Path | None = None) -> Pack:
+def compile_pack(catalog: Catalog, site: Site, *, root: Path | None = None, overlay: Path | None = None) -> Pack:
     """The pack for a catalog and a Site. `root` holds `templates/`, `applications/` and `policies/`; None is the pack
     that ships."""
-    return Pack(catalog, site, root=root or pack_root())
+    base = root or pack_root()
+    return Pack(catalog, site, files=PackFiles((overlay, base) if overlay else (base,)))
 
 
 class Pack(Publishing):
@@ -79,15 +80,14 @@ class Pack(Publishing):
     ) -> Compiled:
         tier = self._tier(shape.tier)
         _check_rendered(tier)
-        folder = Path("applications", "runtimes")
         files = {
-            path.name: (folder / owner / part / path.name).as_posix()
+            name.rpartition("/")[2]: name
             for owner in ("_shared", shape.runtime)
-            for path in sorted((self._root / folder / owner / part).glob("*.yaml.j2"))
+            for name in self._files.listed(f"applications/runtimes/{owner}/{part}", "*.yaml.j2")
         }
         common = {"site": self._site, "tier": tier}
         names = [files[name] for name in sorted(files)]
-        return compile_templates(self._root, names, constants={**common, **constants}, slots=slots, optional=COMMON)
+        return compile_templates(self._files, names, constants={**common, **constants}, slots=slots, optional=COMMON)
 
 
 _RENDERED: Mapping[str, frozenset[str]] = {

@@ -7,14 +7,14 @@ previews and golden files call it. It reads templates from disk and does nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.pack import PackFiles
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import NodeMode, NodePools, Tenancy, Tier
-from provisioner.domain.errors import InvariantError, NotFoundError
+from provisioner.catalog.tier import NodeMode, NodePools, Sequencing, Tenancy, Tier
+from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
 from provisioner.domain.finding import unknown_name_hint
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.domain.tenant import project_name
@@ -51,6 +51,7 @@ APPLICATION_SLOTS: Mapping[str, SlotType] = {
 }
 NUMBERS = frozenset({"nodes", "burstNodes"})
 """Parameters of a template that are numbers; the plan keeps them as text."""
+STACKS_SINCE = (0, 37)
 HOLE = "REPLACE_ME"
 """Stands where a secret belongs until it is given."""
 SECRETS: Mapping[str, str] = {
@@ -85,10 +86,10 @@ def template_parameters(tier: Tier) -> tuple[list[tuple[str, str]], list[tuple[s
 class Publishing:
     """Renders everything of the control plane cluster. Raises RejectedError naming file and line for a bad template."""
 
-    def __init__(self, catalog: Catalog, site: Site, *, root: Path) -> None:
+    def __init__(self, catalog: Catalog, site: Site, *, files: PackFiles) -> None:
         self._catalog = catalog
         self._site = site
-        self._root = root
+        self._files = files
         self._compiled: dict[tuple[str, object], Compiled] = {}
 
     def tier_objects(self, tier: str) -> tuple[Object, ...]:
@@ -99,7 +100,9 @@ class Publishing:
         found = self._tier(tier)
         objects = self._once(("tier", tier), lambda: self._compile_tier(found)).objects({})
         return tuple(
-            with_versions(made, frozen_versions(self._root, tier)) if made["kind"] == "VirtualClusterTemplate" else made
+            with_versions(made, frozen_versions(self._files, tier))
+            if made["kind"] == "VirtualClusterTemplate"
+            else made
             for made in objects
         )
 
@@ -200,7 +203,7 @@ class Publishing:
         files = [f"templates/_platform/{name}.yaml.j2" for name in names]
         constants = {"site": self._site, "secret_key": SECRETS[self._site.argo.kind]}
         slots = Slots({"connector_secret": TEXT}, {"projects": projects})
-        return compile_templates(self._root, files, constants=constants, slots=slots, optional=COMMON | {"projects"})
+        return compile_templates(self._files, files, constants=constants, slots=slots, optional=COMMON | {"projects"})
 
     def _compile_tier(self, tier: Tier) -> Compiled:
         site = self._site
@@ -210,6 +213,7 @@ class Publishing:
                 node_types.setdefault(name.partition(".")[0], []).append(name)
         texts, numbers = template_parameters(tier)
         constants = {
+            "chart_version": self._chart_version(tier),
             "charts": self._catalog.versions.charts,
             "control_plane": tier.control_plane.prod if site.profile == "prod" else tier.control_plane.dev,
             "node_types": node_types,
@@ -223,6 +227,16 @@ class Publishing:
         }
         return self._compile(tier, tier.manifests, {}, constants=constants, optional=COMMON | constants.keys())
 
+    def _chart_version(self, tier: Tier) -> str:
+        version = self._site.chart_version or self._catalog.versions.charts["vcluster"]
+        if tier.sequencing is Sequencing.STACK and _release(version) < STACKS_SINCE:
+            raise RejectedError(
+                f"rendering tier `{tier.name}`: sequencing `stack` needs chart 0.37 or later, found: `{version}`",
+                reason="ChartTooOld",
+                hint="raise chartVersion of the site, or use sequencing `applications`",
+            )
+        return version
+
     def _compile(
         self,
         tier: Tier,
@@ -234,11 +248,11 @@ class Publishing:
     ) -> Compiled:
         files = [self._template(tier, name) for name in names]
         everything = {"site": self._site, "tier": tier, **(constants or {})}
-        return compile_templates(self._root, files, constants=everything, slots=Slots(slots, {}), optional=optional)
+        return compile_templates(self._files, files, constants=everything, slots=Slots(slots, {}), optional=optional)
 
     def _template(self, tier: Tier, name: str) -> str:
         own = f"templates/{tier.name}/{name}.yaml.j2"
-        return own if (self._root / own).is_file() else f"templates/_parts/{name}.yaml.j2"
+        return own if self._files.find(own) else f"templates/_parts/{name}.yaml.j2"
 
     def _once(self, key: tuple[str, object], make: Callable[[], Compiled]) -> Compiled:
         if key not in self._compiled:
@@ -250,6 +264,10 @@ class Publishing:
 
     def _runtime(self, name: str) -> Runtime:
         return _named("runtime", name, self._catalog.runtimes)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.partition("-")[0].lstrip("v").split("."))
 
 
 def _parameters(texts: Mapping[str, str]) -> str:

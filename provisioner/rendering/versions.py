@@ -7,23 +7,26 @@ as it was published. Called by publishing. Pure but for reading those files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from provisioner.catalog.document import read_document
+from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import RejectedError
 
 FOLDER = "versions"
 
 
-def frozen_versions(root: Path, tier: str) -> tuple[Mapping[str, Any], ...]:
+def frozen_versions(files: PackFiles, tier: str) -> tuple[Mapping[str, Any], ...]:
     """The entries in the tier's folder. Raises RejectedError for a file that is no such entry or is named otherwise."""
     found = []
-    for path in sorted((root / "templates" / tier / FOLDER).glob("*.yaml")):
-        entry = read_document(path, root=root).value
+    for name in files.listed(f"templates/{tier}/{FOLDER}", "*.yaml"):
+        path = files.find(name)
+        if path is None:
+            continue
+        entry = read_document(path, root=path.parent).value
         if not isinstance(entry, Mapping) or entry.get("version") != path.stem or "template" not in entry:
             raise RejectedError(
-                f"reading version: no template of version `{path.stem}` in file: {path.relative_to(root)}",
+                f"reading version: no template of version `{path.stem}` in file: {name}",
                 reason="InvalidVersion",
                 hint="keep the entry of `spec.versions` as it was published, named by its version",
             )

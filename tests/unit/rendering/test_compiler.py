@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.rendering.compiler import Compiled, Slots, SlotValue, compile_templates
 from provisioner.rendering.slots import SlotType
@@ -20,7 +21,7 @@ HEAD = "apiVersion: v1\nkind: Thing\nmetadata:\n  name: thing\n"
 
 def compiled(folder: Path, text: str, *, constants: Mapping[str, Any] | None = None, slots: Slots = SLOTS) -> Compiled:
     (folder / "thing.yaml.j2").write_text(text)
-    return compile_templates(folder, ["thing.yaml.j2"], constants=constants or {}, slots=slots)
+    return compile_templates(PackFiles((folder,)), ["thing.yaml.j2"], constants=constants or {}, slots=slots)
 
 
 def refusal(folder: Path, text: str, **constants: Any) -> RejectedError:

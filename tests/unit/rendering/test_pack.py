@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from provisioner.catalog.site import StorageSettings
 from provisioner.catalog.tier import Tenancy
 from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
 from provisioner.domain.plan import EndpointPlan
@@ -15,7 +14,7 @@ from provisioner.rendering.arguments import server_arguments
 from provisioner.rendering.digest import digest_tree
 from provisioner.rendering.pack import compile_pack
 from provisioner.rendering.values import startup_failures, storage_gib
-from tests.contract.schemas import documents, filled
+from tests.contract.schemas import documents
 from tests.unit.rendering.examples import ENDPOINT, catalog, model_for, pack, plan, site
 
 Objects = dict[tuple[str, str], dict[str, Any]]
@@ -59,50 +58,12 @@ def test_override_lands_in_the_arguments_and_the_master_stays() -> None:
     assert planned.workload != plan().workload
 
 
-def test_tier_maps_to_template_version_parameters_node_type_and_quota() -> None:
-    """Ledger: TEN-13."""
-    planned, tier = plan(), catalog().tiers["dedicated"]
-    instance, project = pack().instance(planned), pack().project(planned.tenant, planned.tier)
-    assert instance["metadata"]["namespace"] == f"p-{project['metadata']['name']}"
-    assert instance["spec"]["templateRef"] == {"name": "tenantry-dedicated", "version": tier.version}
-    assert filled(instance["spec"]["parameters"], {}) == {
-        "endpoint": ENDPOINT,
-        "namespace": "inference",
-        "nodeType": "cloud.gpu-1",
-        "nodes": 2,
-        "provider": "cloud",
-        "tenant": "acme",
-    }
-    assert project["spec"]["quotas"]["project"] == tier.quota
-    assert project["spec"]["allowedTemplates"][0]["name"] == "tenantry-dedicated"
-    assert project["spec"]["allowedNodeTypes"] == [{"name": "cloud.gpu-1"}, {"name": "cloud.gpu-8"}]
-
-
 def test_same_plan_twice_gives_the_same_bytes() -> None:
     """Ledger: TEN-13."""
     again = compile_pack(catalog(), site())
     assert digest_tree(again.runtime_tree(plan())) == digest_tree(pack().runtime_tree(plan()))
     assert again.tier_objects("dedicated") == pack().tier_objects("dedicated")
     assert again.instance(plan()) == pack().instance(plan())
-
-
-def test_one_plan_makes_tenant_cluster_capacity_quota_and_route() -> None:
-    """Ledger: TEN-04 (what is rendered for it)."""
-    planned = plan()
-    template = next(found for found in pack().tier_objects("dedicated") if found["kind"] == "VirtualClusterTemplate")
-    [version] = template["spec"]["versions"]
-    parameters = filled(pack().instance(planned)["spec"]["parameters"], {})
-    values = filled(version["template"]["helmRelease"]["values"], {key: str(text) for key, text in parameters.items()})
-    [provider] = values["privateNodes"]["autoNodes"]
-    assert (provider["provider"], provider["static"][0]["quantity"]) == ("cloud", 2)
-    assert provider["static"][0]["nodeTypeSelector"][0]["values"] == ["cloud.gpu-1"]
-    assert [found["name"] for found in values["deploy"]["argoCD"]["applications"]] == [
-        f"{ENDPOINT}-gpu-stack",
-        f"{ENDPOINT}-runtime",
-    ]
-    route = pack().customer_route(planned)
-    assert route["metadata"]["name"] == ENDPOINT
-    assert route["spec"]["hostnames"] == ["chat.acme.example.com"]
 
 
 def test_every_ordinal_has_a_name_of_its_own_on_the_tenants_gateway() -> None:
@@ -187,8 +148,6 @@ def test_unknown_names_are_told_with_what_is_known() -> None:
 
 def test_pool_has_no_tenant_cluster_of_its_own_per_endpoint() -> None:
     planned = plan("shared")
-    with pytest.raises(InvariantError):
-        pack().instance(planned)
     kinds = {kind for kind, _ in objects(planned)}
     assert {"StatefulSet", "Service"} <= kinds
     assert not {"Gateway", "Certificate", "HTTPRoute"} & kinds
@@ -216,17 +175,6 @@ def test_isolation_by_vnode_is_a_runtime_class_of_the_pod() -> None:
     ]
     assert pod_spec["runtimeClassName"] == "vnode"
     assert "runtimeClassName" not in pod(plan())
-
-
-def test_production_runs_the_tenants_control_plane_threefold() -> None:
-    other = compile_pack(
-        catalog(), site().model_copy(update={"profile": "prod", "storage": StorageSettings(volume_class="fast")})
-    )
-    template = next(found for found in other.tier_objects("dedicated") if found["kind"] == "VirtualClusterTemplate")
-    text = template["spec"]["versions"][0]["template"]["helmRelease"]["values"]
-    values = filled(text, dict.fromkeys(("endpoint", "namespace", "provider", "nodes", "nodeType"), "1"))
-    assert values["controlPlane"]["statefulSet"]["highAvailability"]["replicas"] == 3
-    assert values["controlPlane"]["backingStore"]["etcd"]["embedded"]["enabled"] is True
 
 
 @pytest.mark.parametrize("runtime", sorted(catalog().runtimes))

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provisioner.catalog.pack import pack_root
+from provisioner.catalog.pack import PackFiles, pack_root
 from provisioner.rendering.compiler import Compiled, Slots, SlotValue, compile_templates
 from provisioner.rendering.slots import SlotType
 from provisioner.rendering.values import REPLICA_SLOTS, RUNTIME_SLOTS
@@ -50,7 +50,9 @@ def compiled(tier: str, runtime: str, name: str) -> Compiled:
     found = templates(tier, runtime)
     slots = Slots(REPLICA_SLOTS, {}) if name in found.replica else Slots(RUNTIME_SLOTS, {"arguments": ARGUMENTS})
     optional = frozenset({*found.constants, *slots.single, *slots.lists})
-    return compile_templates(pack_root(), [name], constants=found.constants, slots=slots, optional=optional)
+    return compile_templates(
+        PackFiles((pack_root(),)), [name], constants=found.constants, slots=slots, optional=optional
+    )
 
 
 TEXT = st.one_of(
