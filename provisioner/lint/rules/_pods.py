@@ -1,0 +1,201 @@
+"""What rules ask about pods: their ports and number, whether others may be there too. Pure; no rules stand here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from provisioner.lint.values import Hole, items, look, mapping, text, whole
+from provisioner.lint.world import Container, Object, PodTemplate, World, same_namespace
+
+_BUILT_IN = frozenset(["", "apps", "batch", "autoscaling", "policy", "events"])
+_MAKE_NO_PODS = frozenset(
+    [
+        "AppProject",
+        "BackendConfig",
+        "CustomResourceDefinition",
+        "GCPBackendPolicy",
+        "Kustomization",
+        "LeaderWorkerSet",
+        "ManagedCertificate",
+        "PodMonitor",
+        "PrometheusRule",
+        "ScaledObject",
+        "ServiceMonitor",
+        "TriggerAuthentication",
+    ]
+)
+_QUIET_GROUPS = (
+    "cert-manager.io",
+    "cilium.io",
+    "crd.projectcalico.org",
+    "external-secrets.io",
+    "gateway.envoyproxy.io",
+    "gateway.networking.k8s.io",
+    "inference.networking.k8s.io",
+    "inference.networking.x-k8s.io",
+    "kueue.x-k8s.io",
+    "management.loft.sh",
+    "networking.istio.io",
+    "policy.networking.k8s.io",
+    "projectcalico.org",
+    "resource.nvidia.com",
+    "security.istio.io",
+    "storage.loft.sh",
+)
+
+
+def _makes_pods(world: World, found: Object) -> bool:
+    if found.group in _BUILT_IN or found.group in _QUIET_GROUPS or found.kind in _MAKE_NO_PODS:
+        return False
+    if found.group.endswith(".k8s.io") and "x-k8s" not in found.group:
+        return False
+    return not (found.kind == "Application" and _is_shown(world, text(found.value, "spec", "source", "path")))
+
+
+def _is_shown(world: World, path: str | None) -> bool:
+    """Whether the folder that an Application syncs is below the linted paths."""
+    wanted = f"/{(path or '').strip('./')}/"
+    return wanted != "//" and any(wanted in f"/{found.file}" for found in world.documents)
+
+
+@lru_cache(maxsize=2)
+def _makers(world: World) -> tuple[str | None, ...]:
+    spaces: set[str | None] = set()
+    for found in world.objects:
+        if _makes_pods(world, found):
+            spec = found.value.get("spec")
+            space = text(spec, "destination", "namespace") or text(spec, "targetNamespace") or found.namespace
+            spaces.add(space)
+    return tuple(spaces)
+
+
+def others_make_pods(world: World, namespace: str | None) -> bool:
+    """Whether an object in the namespace makes pods that the folder does not show: an operator's, a chart's."""
+    return any(same_namespace(namespace, space) for space in _makers(world))
+
+
+def may_hold_tenants(namespace: str | None) -> bool:
+    """Whether tenants' workloads may be in a namespace: it is none of the cluster's own."""
+    name = namespace or ""
+    return not (name.startswith("kube-") or name.endswith("-system") or name in _PLATFORM)
+
+
+def neighbours(world: World, at: Object) -> tuple[PodTemplate, ...]:
+    """The pods that surely belong beside an object: of its namespace, or, where it names none, of its folder."""
+    pods = world.pods_in(at.namespace)
+    if at.namespace is not None:
+        named = tuple(pod for pod in pods if pod.namespace is not None)
+        return named or tuple(pod for pod in pods if folder(pod.owner) == folder(at))
+    return tuple(pod for pod in pods if folder(pod.owner) == folder(at))
+
+
+def folder(found: Object) -> str:
+    """The folder in which an object stands."""
+    return found.file.rpartition("/")[0]
+
+
+_PLATFORM = frozenset(
+    ["cert-manager", "gpu-operator", "keda", "monitoring", "observability", "argocd", "ingress-nginx"]
+)
+
+
+def is_node_agent(pod: PodTemplate) -> bool:
+    """Whether the pod is one per node: drivers, exporters and networks need the node itself."""
+    return pod.owner.kind == "DaemonSet"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port that a container declares."""
+
+    number: int | None
+    name: str | None
+    protocol: str
+
+
+def ports(pod: PodTemplate) -> tuple[Port, ...]:
+    """Every port that the pod's containers declare."""
+    return tuple(
+        Port(whole(item, "containerPort"), text(item, "name"), text(item, "protocol") or "TCP")
+        for container in pod.containers
+        for _, item in items(container.value, "ports")
+    )
+
+
+def declares(pod: PodTemplate, wanted: int | str) -> bool:
+    """Whether a container declares a port of that number or name."""
+    return any(wanted == (found.number if isinstance(wanted, int) else found.name) for found in ports(pod))
+
+
+def mentions(pod: PodTemplate, number: int) -> bool:
+    """Whether flags, probes or variables of a container speak of a port: it may be open though nobody declares it."""
+    word = re.compile(rf"(?<![0-9]){number}(?![0-9])")
+    for container in pod.containers:
+        if any(word.search(argument) for argument in container.arguments) or _named(container, word):
+            return True
+    return False
+
+
+def _named(container: Container, word: re.Pattern[str]) -> bool:
+    values = [text(item, "value") for _, item in items(container.value, "env")]
+    probes = [
+        look(container.value, name, "httpGet", "port") for name in ("startupProbe", "readinessProbe", "livenessProbe")
+    ]
+    return any(word.search(str(value)) for value in (*values, *probes) if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """How many pods there are at least and at most."""
+
+    least: int
+    most: int
+
+
+_SCALERS = {
+    "HorizontalPodAutoscaler": ("minReplicas", "maxReplicas"),
+    "ScaledObject": ("minReplicaCount", "maxReplicaCount"),
+}
+_SCALER_MOST = {"ScaledObject": 100}
+_SCALER_LEAST = {"ScaledObject": 0, "HorizontalPodAutoscaler": 1}
+
+
+def replicas(world: World, owner: Object) -> Replicas | None:
+    """How many pods of a workload there are; None where nobody can know, such as for a DaemonSet or a hole."""
+    scaler = _scalers(world).get((owner.kind, owner.name))
+    if scaler is not None and same_namespace(scaler.namespace, owner.namespace):
+        low, high = _SCALERS[scaler.kind]
+        least = mapping(scaler.value, "spec").get(low, _SCALER_LEAST[scaler.kind])
+        most = mapping(scaler.value, "spec").get(high, _SCALER_MOST.get(scaler.kind))
+        return Replicas(least, most) if isinstance(least, int) and isinstance(most, int) else None
+    if owner.kind == "Pod":
+        return Replicas(1, 1)
+    if owner.kind not in ("Deployment", "StatefulSet", "ReplicaSet", "LeaderWorkerSet"):
+        return None
+    count = mapping(owner.value, "spec").get("replicas", 1)
+    return Replicas(count, count) if isinstance(count, int) and not isinstance(count, bool) else None
+
+
+@lru_cache(maxsize=2)
+def _scalers(world: World) -> Mapping[tuple[str, str], Object]:
+    found = {}
+    for scaler in world.of_kind(*_SCALERS):
+        target = mapping(scaler.value, "spec", "scaleTargetRef")
+        kind = target.get("kind", "Deployment" if scaler.kind == "ScaledObject" else "")
+        name = target.get("name")
+        if isinstance(name, str) and isinstance(kind, str) and not isinstance(name, Hole):
+            found[(kind, name)] = scaler
+    return found
+
+
+def volumes(pod: PodTemplate) -> dict[str, Any]:
+    """The pod's volumes by name, claims of a StatefulSet's own templates included."""
+    found = {str(item.get("name")): item for _, item in items(pod.spec, "volumes") if isinstance(item, Mapping)}
+    if pod.owner.kind == "StatefulSet":
+        for _, claim in items(pod.owner.value, "spec", "volumeClaimTemplates"):
+            found.setdefault(str(text(claim, "metadata", "name")), {})
+    return found

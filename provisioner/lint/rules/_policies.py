@@ -1,0 +1,125 @@
+"""NetworkPolicies as the rules look at them: types, rules, peers, ports, the pods they select. Pure; no rules here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from provisioner.catalog.fields import FieldPath
+from provisioner.lint.rules._selectors import Selector, selected, selector
+from provisioner.lint.values import Hole, items, look, mapping, whole
+from provisioner.lint.world import Object, PodTemplate, World
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """One NetworkPolicy."""
+
+    object: Object
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """What it says."""
+        return mapping(self.object.value, "spec")
+
+    @property
+    def namespace(self) -> str | None:
+        """Where its pods are."""
+        return self.object.namespace
+
+    @property
+    def types(self) -> tuple[str, ...] | None:
+        """policyTypes as written; None where they are left out."""
+        found = tuple(item for _, item in items(self.spec, "policyTypes") if isinstance(item, str))
+        return found or None
+
+    @property
+    def selector(self) -> Selector | None:
+        """The pods it is about."""
+        return selector(self.spec.get("podSelector", {}))
+
+    def isolates(self, direction: str) -> bool:
+        """Whether pods it selects are denied what no policy allows, in the direction `ingress` or `egress`."""
+        if self.types is not None:
+            return direction.capitalize() in self.types
+        return direction == "ingress" or bool(self.spec.get("egress"))
+
+    def rules(self, *directions: str) -> Iterator[tuple[str, FieldPath, Any]]:
+        """Direction, path and value of every rule."""
+        for direction in directions or ("ingress", "egress"):
+            for path, item in items(self.object.value, "spec", direction):
+                yield direction, path, item
+
+    def allows(self, direction: str) -> Iterator[Any]:
+        """The rules that have an effect in a direction."""
+        if self.isolates(direction):
+            for _, _, item in self.rules(direction):
+                yield item
+
+    def has_own_pods(self, world: World, value: Any) -> bool:
+        """Whether a pod selector matches pods of the policy's own namespace."""
+        found = selector(value)
+        return found is not None and (not found.is_certain or bool(selected(world, found, self.namespace)))
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One item of `from` or `to`."""
+
+    policy: Policy
+    direction: str
+    path: FieldPath
+    value: Any
+
+
+def peers(policy: Policy) -> Iterator[Peer]:
+    """Every peer of a policy."""
+    for direction, path, item in policy.rules():
+        field = "from" if direction == "ingress" else "to"
+        for place, value in items(item, field):
+            yield Peer(policy, direction, (*path, *place), value)
+
+
+@lru_cache(maxsize=2)
+def policies(world: World) -> tuple[Policy, ...]:
+    """The NetworkPolicies of Kubernetes itself; those of a CNI have kinds or groups of their own."""
+    return tuple(Policy(found) for found in world.of_kind("NetworkPolicy") if found.group == "networking.k8s.io")
+
+
+@lru_cache(maxsize=2)
+def policies_of_pods(world: World) -> Mapping[int, tuple[Policy, ...]]:
+    """The policies that select each pod template, by the identity of the template."""
+    found: dict[int, list[Policy]] = {}
+    for policy in policies(world):
+        if policy.selector is not None:
+            for pod in _pods(world, policy.selector, policy.namespace):
+                found.setdefault(id(pod), []).append(policy)
+    return {key: tuple(value) for key, value in found.items()}
+
+
+def _pods(world: World, found: Selector, namespace: str | None) -> tuple[PodTemplate, ...]:
+    return selected(world, found, namespace)
+
+
+def denying(world: World, pod: PodTemplate, direction: str) -> tuple[Policy, ...]:
+    """The policies that isolate a pod in a direction."""
+    return tuple(policy for policy in policies_of_pods(world).get(id(pod), ()) if policy.isolates(direction))
+
+
+def covers(rule: Any, number: int, protocol: str) -> bool:
+    """Whether the ports of a rule include one; a named port or a hole may."""
+    entries = look(rule, "ports")
+    if not isinstance(entries, list) or not entries:
+        return True
+    return any(_is_port(item, number, protocol) for item in entries)
+
+
+def _is_port(item: Any, number: int, protocol: str) -> bool:
+    wanted, start, end = look(item, "protocol"), look(item, "port"), whole(item, "endPort")
+    if not isinstance(wanted, Hole) and (wanted or "TCP") != protocol:
+        return False
+    if start is None or isinstance(start, Hole):
+        return True
+    return isinstance(start, int) and start <= number <= (end if end is not None else start)

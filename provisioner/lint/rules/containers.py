@@ -1,0 +1,313 @@
+"""Rules about what containers ask for: quantities, GPUs, devices, memory. The engine finds them here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from provisioner.catalog.fields import FieldPath, shown
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules._quantities import (
+    accelerators,
+    amount,
+    asked,
+    is_accelerator,
+    is_extended,
+    is_quantity,
+    limited,
+    plain,
+)
+from provisioner.lint.values import Hole, items, look, mapping, text
+from provisioner.lint.world import Container, PodTemplate, World
+
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
+_DEVICES = (
+    "amd.com/gpu",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neuroncore",
+    "google.com/tpu",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "habana.ai/gaudi",
+    "nvidia.com/gpu",
+    "nvidia.com/gpu.shared",
+)
+
+
+def _asking(world: World) -> Iterator[tuple[PodTemplate, Container]]:
+    for pod in world.pods:
+        for container in pod.containers:
+            if container.value.get("resources"):
+                yield pod, container
+
+
+def _entries(container: Container) -> Iterator[tuple[FieldPath, str, str, Any]]:
+    """Path, `requests` or `limits`, resource and value of every entry."""
+    for part in ("requests", "limits"):
+        for name, value in mapping(container.value, "resources", part).items():
+            if isinstance(name, str):
+                yield (*container.path, "resources", part, name), part, name, value
+
+
+@rule("quantity-malformed", Severity.ERROR)
+def quantity_malformed(world: World) -> Iterator[Hit]:
+    """A request or limit is no Kubernetes quantity, such as `16GB`, `16 Gi` or `4 cores`.
+
+    Suffixes are m, k, M, G, T, P, E and Ki, Mi, Gi, Ti, Pi, Ei, without a space and with their case.
+    """
+    for pod, container in _asking(world):
+        for path, _, name, value in _entries(container):
+            if isinstance(value, str | int | float) and not is_quantity(value) and "{{" not in str(value):
+                message = f"reading quantity of {name}: not one that Kubernetes reads: {shown(str(value))}"
+                fix = "write a number with one of m, k, M, G, T, Ki, Mi, Gi, Ti, such as 16Gi or 500m"
+                yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+
+
+@rule("memory-amount-tiny", Severity.ERROR)
+def memory_amount_tiny(world: World) -> Iterator[Hit]:
+    """A memory request or limit is less than 4 MiB: the unit is missing or is `m`, which means thousandths of a byte.
+
+    `memory: 16` is sixteen bytes, `memory: 512m` is half a byte. No container starts with such a limit.
+    """
+    for pod, container in _asking(world):
+        for path, _, name, value in _entries(container):
+            found = amount(value)
+            if name in ("memory", "ephemeral-storage") and found is not None and 0 < found < 4 * 2**20:
+                message = f"reading {name}: the unit is missing or wrong: {shown(str(value))} is {plain(found)} bytes"
+                yield Hit(at=pod.owner, path=path, message=message, fix="write the unit, such as 16Gi or 512Mi")
+
+
+@rule("cpu-amount-huge", Severity.ERROR)
+def cpu_amount_huge(world: World) -> Iterator[Hit]:
+    """A CPU request or limit is more than 1,000 cores, more than any node has: the `m` of millicores is missing."""
+    for pod, container in _asking(world):
+        for path, _, name, value in _entries(container):
+            found = amount(value)
+            if name == "cpu" and found is not None and found >= 1000:
+                message = f"reading cpu: more cores than any node has: {shown(str(value))}"
+                yield Hit(
+                    at=pod.owner, path=path, message=message, fix=f"write {value}m for millicores, or fewer cores"
+                )
+
+
+@rule("limit-below-request", Severity.ERROR)
+def limit_below_request(world: World) -> Iterator[Hit]:
+    """A container requests more than its limit; the API server refuses it: `must be less than or equal to limit`."""
+    for pod, container in _asking(world):
+        limits = limited(container)
+        for path, part, name, value in _entries(container):
+            found = amount(value)
+            if part != "requests" or found is None or is_extended(name):
+                continue
+            if found > limits.get(name, found):
+                message = f"limiting {name}: the request is above the limit {plain(limits[name])}: {shown(str(value))}"
+                yield Hit(at=pod.owner, path=path, message=message, fix="raise the limit or lower the request")
+
+
+@rule("gpu-without-limit", Severity.ERROR)
+def gpu_without_limit(world: World) -> Iterator[Hit]:
+    """A container requests a GPU or another extended resource without a limit.
+
+    Extended resources cannot be over-committed: the API server refuses a request alone (`Limit must be set for non
+    overcommitable resources`). A limit alone is enough, the request follows it.
+    """
+    for pod, container in _asking(world):
+        limits = mapping(container.value, "resources", "limits")
+        for path, part, name, value in _entries(container):
+            if part == "requests" and is_extended(name) and name not in limits:
+                message = f"requesting {name}: no limit beside the request {shown(str(value))}"
+                yield Hit(
+                    at=pod.owner, path=path, message=message, fix=f"set resources.limits.{name} to the same value"
+                )
+
+
+@rule("gpu-request-differs-from-limit", Severity.ERROR)
+def gpu_request_differs_from_limit(world: World) -> Iterator[Hit]:
+    """Request and limit of a GPU or another extended resource differ, which the API server refuses."""
+    for pod, container in _asking(world):
+        limits = limited(container)
+        for path, part, name, value in _entries(container):
+            found = amount(value)
+            if part == "requests" and is_extended(name) and found is not None and found != limits.get(name, found):
+                message = f"requesting {name}: the limit is {plain(limits[name])}, the request {shown(str(value))}"
+                fix = "set both to the same value, or leave the request out"
+                yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+
+
+@rule("gpu-fraction", Severity.ERROR)
+def gpu_fraction(world: World) -> Iterator[Hit]:
+    """A container asks for a part of a GPU or of another extended resource, of which there are only whole ones.
+
+    The API server refuses it: `must be an integer`. Shares of a GPU are resources of their own (MIG profiles,
+    `nvidia.com/gpu.shared`) or a DRA claim.
+    """
+    for pod, container in _asking(world):
+        for path, _, name, value in _entries(container):
+            found = amount(value)
+            if is_extended(name) and found is not None and found % 1:
+                message = f"requesting {name}: only whole ones can be asked for: {shown(str(value))}"
+                fix = "ask for a whole number, a MIG profile such as nvidia.com/mig-1g.10gb, or a DRA claim"
+                yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+
+
+@rule("resource-name-unknown", Severity.ERROR)
+def resource_name_unknown(world: World) -> Iterator[Hit]:
+    """A container asks for a resource that nobody announces: a misspelt name, or a GPU without its vendor's domain.
+
+    Names without a domain are refused but for cpu, memory, ephemeral-storage and hugepages; a misspelt one with a
+    domain leaves the pod Pending for ever.
+    """
+    for pod, container in _asking(world):
+        for path, _, name, _ in _entries(container):
+            near = _misspelt(name)
+            if near is not None:
+                message = f"requesting resource: nothing announces it: {shown(name)}"
+                yield Hit(at=pod.owner, path=path, message=message, fix=f"did you mean `{near}`?")
+
+
+def _misspelt(name: str) -> str | None:
+    """What a resource was meant to be; None for one that may exist."""
+    if "{{" in name or name in _STANDARD or name in _DEVICES:
+        return None
+    if "/" not in name:
+        return None if name.startswith("hugepages-") else nearest_name(name, _STANDARD) or "nvidia.com/gpu"
+    if re.fullmatch(r"nvidia[./]com?[./]?gpus?|nvidia/gpus?|nvidia\.com/(gpus|GPU|gpu-[0-9]+)|nvdia\.com/gpu", name):
+        return "nvidia.com/gpu"
+    is_vendor = name.startswith(("nvidia.com/mig-", "nvidia.com/gpu."))
+    near = nearest_name(name, _DEVICES)
+    if is_vendor or near is None or near.partition("/")[0] == name.partition("/")[0]:
+        return near if near and name.lower() in (near, f"{near}s") else None
+    wanted, found = near.partition("/"), name.partition("/")
+    return near if wanted[2] == found[2] and abs(len(near) - len(name)) <= 2 else None
+
+
+@rule("container-without-memory-request", Severity.INFO)
+def container_without_memory_request(world: World) -> Iterator[Hit]:
+    """A container asks for no memory or no CPU, so the scheduler counts it as nothing and evicts it first."""
+    for pod, container in _unsized(world):
+        if not accelerators(pod):
+            yield _unsized_hit(pod, container)
+
+
+@rule("engine-without-requests", Severity.WARNING)
+def engine_without_requests(world: World) -> Iterator[Hit]:
+    """A container with a GPU asks for no CPU or no memory.
+
+    Loading weights takes host memory of about their size; without a request the scheduler packs several such pods on
+    one node, and the kernel kills the one that loads last.
+    """
+    for pod, container in _unsized(world):
+        if any(is_accelerator(name) for name in asked(container)):
+            yield _unsized_hit(pod, container)
+
+
+def _unsized(world: World) -> Iterator[tuple[PodTemplate, Container]]:
+    """Containers that ask for no CPU or no memory where no LimitRange may fill it in."""
+    for pod in world.pods:
+        if any(True for _ in _defaults(world, pod.namespace)):
+            continue
+        for container in pod.containers:
+            resources = container.value.get("resources")
+            if not isinstance(resources, Hole) and container.image and not {"cpu", "memory"} <= _named(container):
+                yield pod, container
+
+
+def _named(container: Container) -> set[str]:
+    return {name for _, _, name, _ in _entries(container)}
+
+
+def _defaults(world: World, namespace: str | None) -> Iterator[Any]:
+    for found in world.of_kind("LimitRange"):
+        if found.namespace in (namespace, None) or namespace is None:
+            yield found
+
+
+def _unsized_hit(pod: PodTemplate, container: Container) -> Hit:
+    missing = ", ".join(sorted({"cpu", "memory"} - _named(container)))
+    message = f"sizing container: no request for {missing}: {shown(container.name)}"
+    return Hit(at=pod.owner, path=container.path, message=message, fix=f"set resources.requests for {missing}")
+
+
+@rule("memory-volume-beyond-limit", Severity.WARNING)
+def memory_volume_beyond_limit(world: World) -> Iterator[Hit]:
+    """A volume in memory may grow beyond the memory limit of the container that mounts it.
+
+    Its pages count as the container's memory: filling the volume gets the container killed before the volume is full.
+    Volumes at /dev/shm have a rule of their own.
+    """
+    for pod in world.pods:
+        for path, item in items(pod.spec, "volumes"):
+            size = amount(look(item, "emptyDir", "sizeLimit"))
+            if size is None or look(item, "emptyDir", "medium") != "Memory":
+                continue
+            for container, limit in _mounting(pod, text(item, "name")):
+                if size > limit:
+                    message = (
+                        f"sizing volume: {plain(size)} in memory, above the limit {plain(limit)} of {container.name}"
+                    )
+                    fix = "lower sizeLimit, or raise the memory limit by it"
+                    yield Hit(at=pod.owner, path=pod.at(*path, "emptyDir", "sizeLimit"), message=message, fix=fix)
+                    break
+
+
+def _mounting(pod: PodTemplate, volume: str | None) -> Iterator[tuple[Container, Decimal]]:
+    for container in pod.containers:
+        limit = limited(container).get("memory")
+        mounts = [item for _, item in items(container.value, "volumeMounts") if text(item, "name") == volume]
+        if limit is not None and mounts and all(text(item, "mountPath") != "/dev/shm" for item in mounts):  # noqa: S108
+            yield container, limit
+
+
+@rule("claim-not-in-pod", Severity.ERROR)
+def claim_not_in_pod(world: World) -> Iterator[Hit]:
+    """A container uses a DRA claim that the pod does not list in resourceClaims; the API server refuses the pod."""
+    for pod, container in _asking(world):
+        known = {text(item, "name") for _, item in items(pod.spec, "resourceClaims")}
+        for path, item in items(container.value, "resources", "claims"):
+            name = text(item, "name")
+            if name and name not in known:
+                message = f"claiming device: spec.resourceClaims has no such claim: {shown(name)}"
+                fix = "add it to the pod's spec.resourceClaims with a resourceClaimTemplateName"
+                yield Hit(at=pod.owner, path=(*container.path, *path), message=message, fix=fix)
+
+
+@rule("claim-without-container", Severity.WARNING)
+def claim_without_container(world: World) -> Iterator[Hit]:
+    """A pod lists a DRA claim that no container uses: the device is taken, and no process sees it."""
+    for pod in world.pods:
+        used = {text(item, "name") for box in pod.containers for _, item in items(box.value, "resources", "claims")}
+        for path, item in items(pod.spec, "resourceClaims"):
+            name = text(item, "name")
+            if name and name not in used and pod.containers:
+                message = f"claiming device: no container uses the claim: {shown(name)}"
+                fix = f"add `claims: [{{name: {name}}}]` to the resources of the container that needs it"
+                yield Hit(at=pod.owner, path=pod.at(*path), message=message, fix=fix)
+
+
+@rule("gpu-claimed-twice", Severity.ERROR)
+def gpu_claimed_twice(world: World) -> Iterator[Hit]:
+    """A pod takes GPUs both as an extended resource and by a DRA claim.
+
+    Device plugin and DRA driver do not know of each other's allocations, so the pod holds two sets of devices, or one
+    GPU is given out twice. Source: NVIDIA DRA driver documentation: do not let both manage the same GPUs.
+    """
+    for pod in world.pods:
+        if not accelerators(pod):
+            continue
+        for path, item in items(pod.spec, "resourceClaims"):
+            name = text(item, "resourceClaimTemplateName")
+            template = world.find("ResourceClaimTemplate", name, namespace=pod.namespace) if name else None
+            if template and any("gpu." in device or "mig." in device for device in _devices(template.value)):
+                message = f"claiming GPU: the pod also has {', '.join(accelerators(pod))}: {shown(name or '')}"
+                fix = "take GPUs one way only: the claim, or the extended resource"
+                yield Hit(at=pod.owner, path=pod.at(*path), message=message, fix=fix)
+
+
+def _devices(template: Mapping[str, Any]) -> Iterator[str]:
+    for _, item in items(template, "spec", "spec", "devices", "requests"):
+        for device in (text(item, "deviceClassName"), text(item, "exactly", "deviceClassName")):
+            if device:
+                yield device
