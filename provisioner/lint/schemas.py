@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from provisioner.catalog.fields import FieldPath
+from provisioner.lint.enumerations import ALLOWED
 from provisioner.lint.kubernetes import Version, schemas_root
 from provisioner.lint.openapi import Schema, strict_schema
 from provisioner.lint.values import Hole, TextHole, items, look, mapping, text
@@ -137,6 +138,10 @@ def builtin_kinds(version: Version) -> Mapping[Key, str]:
 def _definitions(version: Version) -> Mapping[str, Schema]:
     folder = schemas_root() / f"v{version[0]}.{version[1]}.0-local-strict"
     definitions: Mapping[str, Schema] = orjson.loads((folder / "_definitions.json").read_bytes())["$defs"]
+    for name, fields in ALLOWED.items():
+        properties = definitions.get(name, {}).get("properties", {})
+        for key in fields.keys() & properties.keys():
+            properties[key].get("items", properties[key])["enum"] = list(fields[key])
     return definitions
 
 
