@@ -126,7 +126,7 @@ def experts_cut_through_scales(world: World) -> Iterator[Hit]:
             yield Hit(
                 at=engine.pod.owner,
                 path=_flag_path(engine, "tensor"),
-                message=f"cutting {engine.model}: {shape.experts} columns per expert over {tensor} GPUs leave `{width}`, "
+                message=f"cutting {engine.model}: experts of {shape.experts} columns over {tensor} leave `{width}`, "
                 f"no multiple of {_SCALE_BLOCK}",
                 fix="add --enable-expert-parallel, or lower the tensor parallel size",
             )
