@@ -57,7 +57,20 @@ def check_site(site: Site, catalog: Catalog) -> tuple[Finding, ...]:
         able = sorted(runtime.name for runtime in catalog.runtimes.values() if site.profile in runtime.profiles)
         hint = f"runtimes of this profile: {', '.join(able) or 'none'}"
         findings.append(Finding(reason="NoRuntime", message=message, field="runtimes", hint=hint))
-    return tuple(findings)
+    return (*findings, *_check_storage_of_state(site, catalog))
+
+
+def _check_storage_of_state(site: Site, catalog: Catalog) -> Iterator[Finding]:
+    """Where tenants' control planes keep state and backups must be known where a tier has them."""
+    for tier in catalog.tiers.values():
+        plane = tier.control_plane.prod if site.profile == "prod" else tier.control_plane.dev
+        if plane.backups and site.snapshots is None:
+            message = f"reading snapshots: tier `{tier.name}` takes backups, and there is nowhere to put them"
+            yield Finding(reason="BackupsMissing", message=message, field="snapshots", hint="name a storage")
+        if plane.backing_store == "external-database" and site.database_connector is None:
+            message = f"reading databaseConnector: tier `{tier.name}` keeps its state in an external database"
+            hint = "name the Platform's database connector"
+            yield Finding(reason="MissingField", message=message, field="databaseConnector", hint=hint)
 
 
 def check_regions(site: Site) -> Iterator[Finding]:

@@ -147,6 +147,7 @@ class Profiles(Entry):
 MANIFESTS = (
     "node-provider",
     "node-profile",
+    "shared-device-class",
     "stack-application",
     "runtime-application",
     "stack-template",

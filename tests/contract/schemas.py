@@ -19,7 +19,9 @@ import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
-KUBERNETES = "v1.36.0-local-strict"
+KUBERNETES_VERSIONS = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
+"""Every supported one, oldest first."""
+VCLUSTER_SCHEMAS = ("v0.36.1", "v0.37-stacks-patched")
 CRDS = {
     "gateway.networking.k8s.io": "gateway-api-v1.6.1-standard/gateway.networking.k8s.io_*.yaml",
     "keda.sh": "keda-v2.20.2/keda.sh_scaledobjects.yaml",
@@ -29,14 +31,14 @@ WITHOUT_PUBLIC_SCHEMA = frozenset({"cert-manager.io", "monitoring.coreos.com"})
 """Groups whose schemas are not in the folder."""
 
 
-def faults_of_builtin(value: Mapping[str, Any]) -> list[str]:
-    """What is wrong with an object of a built-in kind; raises KeyError for another kind."""
-    return _faults(_builtin(value["apiVersion"], value["kind"]), value)
+def faults_of_builtin(value: Mapping[str, Any], *, version: str = KUBERNETES_VERSIONS[-1]) -> list[str]:
+    """What is wrong with an object of a built-in kind; raises KeyError for a kind that the version does not have."""
+    return _faults(_builtin(value["apiVersion"], value["kind"], version), value)
 
 
 def is_builtin(value: Mapping[str, Any]) -> bool:
     """Whether the kind is one that Kubernetes itself serves."""
-    return (value["apiVersion"], value["kind"]) in _names()
+    return (value["apiVersion"], value["kind"]) in _names(KUBERNETES_VERSIONS[-1])
 
 
 def faults_of_custom(value: Mapping[str, Any]) -> list[str]:
@@ -54,10 +56,10 @@ def faults_in_crd(crds: Iterable[Mapping[str, Any]], value: Mapping[str, Any]) -
     return _faults(_validator(crds, value["apiVersion"], value["kind"]), value)
 
 
-def faults_of_vcluster_values(values: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a vcluster.yaml, its holes filled."""
-    schema = json.loads((schemas_folder() / "vcluster/values.schema-v0.36.1.json").read_text())
-    return _faults(jsonschema_rs.validator_for(schema), values)
+def faults_of_vcluster_values(values: Mapping[str, Any], *, schema: str = VCLUSTER_SCHEMAS[0]) -> list[str]:
+    """What is wrong with a vcluster.yaml, its holes filled, by the schema of one chart version."""
+    read = json.loads((schemas_folder() / f"vcluster/values.schema-{schema}.json").read_text())
+    return _faults(jsonschema_rs.validator_for(read), values)
 
 
 def schemas_folder() -> Path:
@@ -80,25 +82,26 @@ def _faults(validator: jsonschema_rs.Validator, value: Mapping[str, Any]) -> lis
 
 
 @functools.cache
-def _definitions() -> dict[str, Any]:
-    root = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / KUBERNETES
+def _definitions(version: str) -> dict[str, Any]:
+    folder = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema"
+    [root] = folder.glob(f"v{version}.*-local-strict")
     text = (root / "_definitions.json").read_text()
     definitions: dict[str, Any] = json.loads(text.replace("/api/_definitions.json#", "#"))["$defs"]
     return definitions
 
 
 @functools.cache
-def _names() -> dict[tuple[str, str], str]:
+def _names(version: str) -> dict[tuple[str, str], str]:
     return {
         ("/".join(filter(None, (kind["group"], kind["version"]))), kind["kind"]): name
-        for name, definition in _definitions().items()
+        for name, definition in _definitions(version).items()
         for kind in definition.get("x-kubernetes-group-version-kind", ())
     }
 
 
 @functools.cache
-def _builtin(api_version: str, kind: str) -> jsonschema_rs.Validator:
-    schema = {"$ref": f"#/$defs/{_names()[api_version, kind]}", "$defs": _definitions()}
+def _builtin(api_version: str, kind: str, version: str) -> jsonschema_rs.Validator:
+    schema = {"$ref": f"#/$defs/{_names(version)[api_version, kind]}", "$defs": _definitions(version)}
     return jsonschema_rs.validator_for(schema)
 
 

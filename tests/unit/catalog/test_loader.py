@@ -243,8 +243,10 @@ def test_a_site_is_checked_against_the_catalog() -> None:
     assert check_site(small_site(), catalog) == ()
     (unknown,) = check_site(site_with(runtimes=("vlm",)), catalog)
     assert unknown.reason == "UnknownRuntime"
-    (none,) = check_site(site_with(profile="prod", runtimes=("llama-cpp",)), catalog)
+    kept = {"type": "container", "container": {"path": "/snapshots"}}
+    (none,) = check_site(site_with(profile="prod", runtimes=("llama-cpp",), snapshots=kept), catalog)
     assert none.reason == "NoRuntime"
+    assert {found.reason for found in check_site(site_with(profile="prod"), catalog)} == {"BackupsMissing"}
     (sovereign,) = check_site(site_with(sovereign=True), catalog)
     assert sovereign.reason == "NoRuntime"
 
