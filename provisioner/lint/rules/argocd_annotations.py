@@ -114,7 +114,10 @@ def hook_delete_policy_misspelt(world: World) -> Iterator[Hit]:
 
 @rule("hook-delete-policy-without-hook", Severity.WARNING)
 def hook_delete_policy_without_hook(world: World) -> Iterator[Hit]:
-    """A deletion policy for hooks stands on an object that is no hook, where it does nothing."""
+    """A deletion policy for hooks stands on an object that is no hook.
+
+    There it does nothing: the object is synced like any other and stays. As a rule the hook's own annotation was lost.
+    """
     for found in world.objects:
         if annotation(found, "hook-delete-policy") and not _is_hook(found):
             yield Hit(

@@ -109,7 +109,7 @@ def ingress_backend_port_unknown(world: World) -> Iterator[Hit]:
                     at=ingress,
                     path=(*path, "port"),
                     message=f"routing to Service `{name}`: it has no such port: `{number or port_name}`",
-                    fix=f"write one of: {', '.join(f'{port} ({label})' if label else str(port) for port, label in ports)}",
+                    fix=f"write one of: {', '.join(str(label or port) for port, label in ports)}",
                 )
 
 
@@ -282,7 +282,7 @@ def ingress_path_twice(world: World) -> Iterator[Hit]:
                 yield Hit(
                     at=ingress,
                     path=(*one.path, "path"),
-                    message=f"claiming path of host `{one.host or '*'}`: {first.ingress.title} claims it too: `{value}`",
+                    message=f"claiming path of `{one.host}`: {first.ingress.title} claims it too: `{value}`",
                     fix="remove one of both",
                 )
 

@@ -222,7 +222,7 @@ def ingress_annotation_misspelt(world: World) -> Iterator[Hit]:
                 continue
             plain = {re.sub(r"[-_.]", "", known): known for known in _ANNOTATIONS}
             exact = plain.get(re.sub(r"[-_.]", "", name.lower()))
-            near = exact or nearest_name(name, _TIMEOUTS[:3] + ("proxy-body-size", "proxy-buffering", "rewrite-target"))
+            near = exact or nearest_name(name, (*_TIMEOUTS[:3], "proxy-body-size", "proxy-buffering", "rewrite-target"))
             if exact or (near and sorted(near) == sorted(name)) or (near and abs(len(near) - len(name)) == 1):
                 yield Hit(
                     at=ingress,
@@ -249,7 +249,7 @@ def ingress_rewrite_without_group(world: World) -> Iterator[Hit]:
                     at=ingress,
                     path=(*one.path, "path"),
                     message=f"rewriting to `{target}`: the path has no group {wanted}: `{value}`",
-                    fix="write the path with groups, such as `/prefix(/|$)(.*)`, and `pathType: ImplementationSpecific`",
+                    fix="write groups, such as `/prefix(/|$)(.*)`, and `pathType: ImplementationSpecific`",
                 )
 
 
@@ -260,7 +260,7 @@ def ingress_nginx_retired(world: World) -> Iterator[Hit]:
     The Kubernetes project announced in November 2025 that ingress-nginx is maintained until March 2026 only, security
     fixes included, and advises Gateway API (kubernetes.io/blog, Ingress NGINX Retirement).
     """
-    first = next((ingress for ingress in ingresses(world) if any(_PREFIX in key for key in ingress.annotations)), None)
+    first = next((found for found in ingresses(world) if any(_PREFIX in key for key in found.annotations)), None)
     if first:
         yield Hit(
             at=first,
