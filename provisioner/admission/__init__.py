@@ -11,6 +11,7 @@ from provisioner.admission.admit import (
     plan_endpoint,
     preview_id,
 )
+from provisioner.admission.capacity import regions_of
 
 __all__ = [
     "Forecast",
@@ -20,4 +21,5 @@ __all__ = [
     "parse_request",
     "plan_endpoint",
     "preview_id",
+    "regions_of",
 ]

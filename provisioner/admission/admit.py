@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from provisioner.admission.rules import World, judge
 from provisioner.admission.versions import needed_features
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
+from provisioner.catalog.tier import Tenancy, Tier
 from provisioner.domain.endpoint import EndpointRequest
 from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.domain.finding import Finding, Severity
@@ -108,7 +109,7 @@ def forecast_endpoint(raw: Any, *, catalog: Catalog, site: Site) -> Forecast:
     plan = make_plan(form.request, decision, site=assumed, endpoint_id=preview_id(raw))
     provider = plan.capacity.node_type.partition(".")[0]
     features = needed_features(decision.tier, assumed, provider=provider)
-    return Forecast(plan=plan, findings=findings, features=features)
+    return Forecast(plan=plan, findings=(*findings, *_check_served(decision.tier)), features=features)
 
 
 def preview_id(raw: Any) -> EndpointId:
@@ -132,6 +133,13 @@ def _assume(site: Site, assumptions: Assumptions) -> Site:
     }
     changes = {name: value for name, value in told.items() if value is not None}
     return site.model_copy(update=changes) if changes else site
+
+
+def _check_served(tier: Tier) -> Iterator[Finding]:
+    if tier.tenancy is not Tenancy.ENDPOINT:
+        message = f"planning endpoint: `endpoint create` does not serve this tenancy yet: `{tier.tenancy.value}`"
+        hint = "create endpoints on tiers with a tenant cluster each"
+        yield Finding(reason="TenancyNotServed", message=message, field="tier", hint=hint, severity=Severity.WARNING)
 
 
 def _errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

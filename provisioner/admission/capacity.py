@@ -70,13 +70,18 @@ def node_types_for(site: Site, region: str, tier: Tier) -> Iterator[tuple[str, N
         )
 
 
+def regions_of(tier: Tier, site: Site) -> tuple[str, ...]:
+    """The regions whose providers have a node type for the tier."""
+    return tuple(region for region in site.regions if any(node_types_for(site, region, tier)))
+
+
 def choose_node_type(
     site: Site, region: str, *, tier: Tier, need: Need, free_gpus: Mapping[str, int]
 ) -> tuple[Choice | None, tuple[Finding, ...]]:
     """The cheapest node type that fits, by cost, then GPUs, then name, and what is to be said about it.
 
-    One that has room for every request at its longest comes before one that has not, one with enough free GPUs (where
-    `free_gpus` knows) before one without.
+    `free_gpus` are the free GPUs by node type, where anything is known about them: types that it names come before
+    others, those with enough before those without. Then come types with room for every request at its longest.
     """
     allowed = list(node_types_for(site, region, tier))
     if not allowed:
@@ -114,11 +119,14 @@ def _has_nodes(fit: _Fit, need: Need) -> bool:
     return fit.offer.max_capacity is None or fit.nodes_for(need.max_replicas) <= fit.offer.max_capacity
 
 
-def _rank(fit: _Fit, need: Need, free_gpus: Mapping[str, int]) -> tuple[bool, bool, int, int, str]:
-    nodes = fit.nodes_for(need.max_replicas)
-    is_short = free_gpus.get(fit.name, need.gpus * need.min_replicas) < need.gpus * need.min_replicas
+def _rank(fit: _Fit, need: Need, free_gpus: Mapping[str, int]) -> tuple[bool, bool, bool, int, int, str]:
+    """What is asked about comes first, then what has room now, then what has room for all requests, then the price."""
+    nodes, wanted = fit.nodes_for(need.max_replicas), need.gpus * need.min_replicas
+    is_unasked = bool(free_gpus) and fit.name not in free_gpus
+    is_short = free_gpus.get(fit.name, wanted) < wanted
     is_tight = need.gpus > 0 and not need.memory.fits_all(fit.gpu_bytes)
-    return is_short, is_tight, nodes * (fit.offer.cost or 0), nodes * fit.offer.gpus, fit.name
+    price = nodes * (fit.offer.cost or 0)
+    return is_unasked, is_short, is_tight, price, nodes * fit.offer.gpus, fit.name
 
 
 def _choice(fit: _Fit, tier: Tier, need: Need) -> Choice:

@@ -211,7 +211,8 @@ def _check_gpus(spread: Parallelism, tier: Tier, engine: _Engine) -> Iterator[Fi
     if spread.gpus > tier.limits.max_gpus_per_replica:
         most = tier.limits.max_gpus_per_replica
         message = f"reading GPUs: tier `{tier.name}` allows {most} per replica, found {spread.gpus}"
-        yield Finding(reason="TooManyGpus", message=message, field="model", hint=_shrink_hint(engine.runtime))
+        hint = f"lower {_gpus_field(engine.asked)}, or choose another model or tier"
+        yield Finding(reason="TooManyGpus", message=message, field=_gpus_field(engine.asked), hint=hint)
     if spread.gpus == 0 and engine.model.master.hardware.gpus > 0:
         message = f"reading GPUs: model `{engine.model.id}` needs {engine.model.master.hardware.gpus}, found 0"
         yield Finding(reason="TooFewGpus", message=message, field="serving.gpus", hint="leave serving.gpus out")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from provisioner.admission import Forecast
-    from provisioner.wire.plan import ForecastPlanView
+    from provisioner.wire.plan import CapacityView, ForecastPlanView, GpuMemoryView, RolloutView
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="REQUEST.yaml, or - for standard input.")]
 OutOption = Annotated[
@@ -33,9 +33,9 @@ def register(app: typer.Typer) -> None:
 def plan(
     file: FileOption, catalog: CatalogOption = None, out: OutOption = None, output: OutputOption = Format.TABLE
 ) -> None:
-    """Print what creating an endpoint would do, and everything that is wrong with the request.
+    """Print what creating an endpoint would do.
 
-    Creates nothing and asks nobody. The request may hold what is to be assumed: profile, kubernetesVersion,
+    And everything that is wrong with the request. Creates nothing and asks nobody. The request may hold what is to be assumed: profile, kubernetesVersion,
     platformVersion, and capacity (free GPUs by node type). Ends with 1 when a finding is an error.
 
     Examples: tenantry plan -f REQUEST.yaml · tenantry plan -f REQUEST.yaml -o json · tenantry plan -f REQUEST.yaml
@@ -103,9 +103,62 @@ def _print(findings: tuple[Finding, ...], view: ForecastPlanView | None, output:
         print_json(told.model_dump(mode="json", by_alias=True))
         return
     if view is not None:
-        print_fields(view.model_dump(by_alias=True))
+        print_fields(_for_people(view))
     print_findings(findings)
 
 
+def _for_people(view: ForecastPlanView) -> dict[str, object]:
+    """What somebody wants to know before creating it; `-o json` has everything."""
+    place, capacity, runtime = view.placement, view.capacity, view.runtime
+    sent = ", ".join(f"{name} {value}" for name, value in view.limits.items())
+    return {
+        "endpoint": f"{view.name} of {view.tenant} ({view.endpoint})",
+        "url": view.address.url,
+        "tier": f"{view.tier} {view.tier_version}, tenancy {view.tenancy}, profile {view.profile}",
+        "project": f"{place.project} in {place.control_plane}, region {view.region}",
+        "tenantCluster": place.tenant_cluster,
+        "template": f"{place.template} {place.template_version}",
+        "parameters": dict(place.parameters),
+        "model": f"{runtime.model} on {runtime.runtime}",
+        "image": runtime.image,
+        "serving": dict(runtime.serving),
+        "extraArguments": runtime.extra_arguments,
+        "adapters": [f"{adapter.name} from {adapter.source}" for adapter in runtime.adapters],
+        "replicas": f"{runtime.min_replicas} to {runtime.max_replicas}, by {', '.join(runtime.signals)}",
+        "storage": runtime.storage,
+        "nodes": _nodes(capacity),
+        "gpus": f"{capacity.gpus_per_replica} x {capacity.gpu_resource} per replica, {capacity.gpus_total} in total",
+        "gpuMemory": _gpu_memory(capacity.gpu_memory),
+        "rollout": _rollout(view.rollout),
+        "limits": sent or None,
+        "quota": dict(view.quota),
+        "objects": dict(view.objects),
+        "features": view.features,
+    }
+
+
+def _nodes(capacity: CapacityView) -> str:
+    more = f", {capacity.burst_nodes} more when pods wait" if capacity.burst_nodes else ""
+    each = f", {capacity.nodes_per_replica} for each replica" if capacity.nodes_per_replica > 1 else ""
+    return f"{capacity.nodes} x {capacity.node_type}{more}{each}"
+
+
+def _gpu_memory(memory: GpuMemoryView | None) -> str | None:
+    if memory is None:
+        return None
+    weights, cache, usable = (
+        f"{count / 10**9:.1f} GB" for count in (memory.weights_bytes, memory.cache_bytes, memory.usable_bytes)
+    )
+    longest = f"; longest context that fits: {memory.longest_context} tokens" if memory.longest_context else ""
+    return f"weights {weights} + cache {cache} of {usable} on each{longest}"
+
+
+def _rollout(rollout: RolloutView | None) -> str | None:
+    if rollout is None:
+        return None
+    gap = f" with a gap of about {rollout.gap_seconds} s" if rollout.gap_seconds else ""
+    return f"{rollout.mode}{gap}: {rollout.reason}"
+
+
 def _unread(error: RejectedError, file: Path) -> Finding:
-    return Finding(reason=error.reason, message=error.message, hint=error.hint, file=str(file), line=1)
+    return Finding(reason=error.reason, message=error.message, hint=error.hint, file=str(file))

@@ -6,20 +6,21 @@ from typing import Annotated
 
 import typer
 
-from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view, say
+from provisioner.cli.catalog import CatalogOption
+from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, say
 
 app = typer.Typer(name="tier", help="Tiers: isolation, limits and promise sold.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_tiers(output: OutputOption = Format.TABLE) -> None:
+def list_tiers(catalog: CatalogOption = None, output: OutputOption = Format.TABLE) -> None:
     """List the tiers of the pack.
 
     Example: tenantry tier list -o json
     """
     from provisioner.catalog.loader import load_catalog
 
-    tiers = [tier for _, tier in sorted(load_catalog().tiers.items())]
+    tiers = [tier for _, tier in sorted(load_catalog(overlay=catalog).tiers.items())]
     if output is Format.JSON:
         print_json([tier.model_dump(mode="json", by_alias=True) for tier in tiers])
         return
@@ -31,16 +32,26 @@ def list_tiers(output: OutputOption = Format.TABLE) -> None:
 
 @app.command("show")
 def show_tier(
-    name: Annotated[str, typer.Argument(help="Name of the tier.")], output: OutputOption = Format.TABLE
+    name: Annotated[str, typer.Argument(help="Name of the tier.")],
+    catalog: CatalogOption = None,
+    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show one tier with its options, limits and quota.
+    """Show one tier with its options, limits and quota, and the regions whose providers have what it needs.
 
     Example: tenantry tier show dedicated
     """
-    from provisioner.catalog.loader import load_catalog
+    from provisioner.admission import regions_of
     from provisioner.cli.lookup import known
+    from provisioner.settings import read_settings
+    from provisioner.wiring import load_planning_offer
 
-    print_view(known("tier", name, load_catalog().tiers), output)
+    offer, site, _ = load_planning_offer(read_settings(), overlay=catalog)
+    tier = known("tier", name, offer.tiers)
+    fields = {**tier.model_dump(mode="json", by_alias=True), "regions": list(regions_of(tier, site))}
+    if output is Format.JSON:
+        print_json(fields)
+    else:
+        print_fields(fields)
 
 
 @app.command("publish")

@@ -92,11 +92,15 @@ def test_a_node_type_that_has_too_few_nodes_is_passed_over() -> None:
     assert refusal(site_of(scarce))[0] == "NotEnoughNodes"
 
 
-def test_memory_is_told_with_its_arithmetic() -> None:
+def test_memory_is_told_with_its_arithmetic_and_the_context_that_fits() -> None:
     reason, message = refusal(site_of(node("little", gpu_memory_bytes=3 * 10**8)))
-    assert reason == "ModelTooBig"
-    assert "weights 0.3 GB + cache 2 x 18 layers x 1 heads x 256 x 2 B x 4096 tokens x 1 requests" in message
-    assert "`laptop.little` gives 1 x 0.3 GB x 90 % = 0.3 GB" in message
+    assert reason == "ContextDoesNotFit"
+    assert "weights 0.3 GB / 1 GPUs + cache 2 x 18 layers x 1 heads x 256 x 2 B x 4096 tokens" in message
+    assert "`laptop.little` gives 0.3 GB x 0.9 = 0.3 GB; the longest context that fits is " in message
+
+
+def test_a_model_whose_weights_do_not_fit_is_too_big() -> None:
+    assert refusal(site_of(node("least", gpu_memory_bytes=10**8)))[0] == "ModelTooBig"
 
 
 def test_more_nodes_than_the_projects_quota_are_refused() -> None:
