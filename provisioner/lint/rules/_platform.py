@@ -1,0 +1,146 @@
+"""How objects of the Platform belong together: project namespaces, templates, instances and what they were given.
+
+No rules stand here. A project's namespace is `p-<project>`, or `loft-p-<project>` on installations that come from
+Loft; the prefix can be set to something else, so what fits neither is not guessed at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from provisioner.catalog.fields import FieldPath
+from provisioner.lint.rules._tenant import has_hole, literal
+from provisioner.lint.values import items, mapping
+from provisioner.lint.world import Object, TenantValues, World
+
+PREFIXES = ("p-", "loft-p-")
+PROJECT_KINDS = (
+    "VirtualClusterInstance",
+    "ArgoCDApplication",
+    "StackInstance",
+    "ProjectSecret",
+    "NodeClaim",
+    "NodeEnvironment",
+)
+_VERSION = re.compile(r"([0-9]+|x)\.([0-9]+|x)\.([0-9]+|x)", re.IGNORECASE)
+
+
+def project_names(namespace: str | None) -> tuple[str, ...]:
+    """The names that the project of a namespace may have; none where the namespace is no project's."""
+    if namespace is None or has_hole(namespace):
+        return ()
+    return tuple(namespace[len(prefix) :] for prefix in PREFIXES if namespace.startswith(prefix))
+
+
+def project_of(world: World, namespace: str | None) -> Object | None:
+    """The Project whose namespace it is, where the world has it."""
+    found = (world.find("Project", name) for name in project_names(namespace))
+    return next((value for value in found if value is not None), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """A version of a VirtualClusterTemplate, or the whole of an unversioned one."""
+
+    template: Object
+    path: FieldPath
+    """Where the template stands: `helmRelease`, `objects` and so on are below it."""
+    parameters_path: FieldPath
+    number: str | None
+
+    @property
+    def value(self) -> Mapping[str, Any]:
+        """The template."""
+        return mapping(self.template.value, *self.path)
+
+
+def versions_of(template: Object) -> list[Version]:
+    """Every version of a VirtualClusterTemplate, as written; an unversioned one has a single one without number."""
+    found = [
+        Version(template, (*path, "template"), (*path, "parameters"), literal(version, "version"))
+        for path, version in items(template.value, "spec", "versions")
+        if isinstance(version, Mapping)
+    ]
+    if not found and mapping(template.value, "spec", "template"):
+        found = [Version(template, ("spec", "template"), ("spec", "parameters"), None)]
+    return found
+
+
+def parts_of(number: str) -> tuple[str, str, str] | None:
+    """The three parts of a version; `x` stands for any."""
+    found = _VERSION.fullmatch(number)
+    return (found[1].lower(), found[2].lower(), found[3].lower()) if found else None
+
+
+def chosen(template: Object, wanted: str | None) -> Version | None:
+    """The version that an instance gets, None where that cannot be told."""
+    known = versions_of(template)
+    if len(known) == 1 and known[0].number is None:
+        return known[0]
+    pattern = parts_of(wanted) if wanted else ("x", "x", "x")
+    numbers = [(parts_of(version.number or ""), version) for version in known]
+    fitting = [
+        (tuple(map(int, parts)), version)
+        for parts, version in numbers
+        if parts
+        and pattern
+        and "x" not in parts
+        and all(want in ("x", part) for want, part in zip(pattern, parts, strict=True))
+    ]
+    return max(fitting, key=lambda entry: entry[0])[1] if fitting else None
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Values of a tenant cluster that are, or may be, used in a Project; without `instance` any instance is meant."""
+
+    project: Object
+    tenant: TenantValues
+    instance: Object | None
+
+
+@lru_cache(maxsize=1)
+def placements(world: World) -> tuple[Placement, ...]:
+    """Every pair of Project and tenant cluster that the world ties together."""
+    return tuple(_placements(world))
+
+
+def _placements(world: World) -> Iterator[Placement]:
+    values: dict[str, list[TenantValues]] = {}
+    for tenant in world.tenants:
+        if tenant.template is not None and tenant.template.kind == "VirtualClusterTemplate":
+            values.setdefault(tenant.template.name, []).append(tenant)
+        name = literal(tenant.value, "platform", "project")
+        project = world.find("Project", name) if name else None
+        if project is not None:
+            yield Placement(project, tenant, None)
+    used: set[tuple[str, str]] = set()
+    for instance in world.of_kind("VirtualClusterInstance"):
+        project = project_of(world, instance.namespace)
+        name = literal(instance.value, "spec", "templateRef", "name")
+        template = world.find("VirtualClusterTemplate", name) if name else None
+        version = chosen(template, literal(instance.value, "spec", "templateRef", "version")) if template else None
+        if project is None or version is None:
+            continue
+        used.add((project.name, version.template.name))
+        for tenant in values.get(version.template.name, ()):
+            if tenant.path[: len(version.path)] == version.path:
+                yield Placement(project, tenant, instance)
+    for project in world.of_kind("Project"):
+        for _, allowed in items(project.value, "spec", "allowedTemplates"):
+            name = literal(allowed, "name") or ""
+            if (project.name, name) not in used:
+                yield from (Placement(project, tenant, None) for tenant in values.get(name, ()))
+
+
+def allows(entries: Any, name: str) -> bool:
+    """Whether a list of `allowedNodeTypes` or `allowedNodeProfiles` takes a name: exact, or `<provider>.*`."""
+    for _, entry in items(entries):
+        allowed = literal(entry, "name")
+        if allowed is None or allowed == name or (allowed.endswith(".*") and name.startswith(allowed[:-1])):
+            return True
+    return False

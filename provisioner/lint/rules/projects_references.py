@@ -1,0 +1,202 @@
+"""References between objects of the Platform that lead nowhere in the world that is linted.
+
+A reference to a kind of which the world holds nothing is no finding. Where a name is nearly one that exists, it is
+taken for a slip and an error; where it is like none, the object may be kept elsewhere, and it is a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+
+from provisioner.catalog.fields import FieldPath
+from provisioner.domain.finding import Severity, unknown_name_hint
+from provisioner.lint.rule import Hit, Located, rule
+from provisioner.lint.rules._platform import PROJECT_KINDS, project_names
+from provisioner.lint.rules._pools import offers_of, pools
+from provisioner.lint.rules._tenant import applications, literal, stacks
+from provisioner.lint.values import items
+from provisioner.lint.world import Object, World
+
+CONNECTOR = "loft.sh/connector-type"
+_ALIKE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A name that stands for an object of some kind."""
+
+    at: Located
+    path: FieldPath
+    kind: str
+    name: str
+
+
+def _references(world: World) -> Iterator[Reference]:
+    yield from _of_tenants(world)
+    yield from _of_instances(world)
+    yield from _of_projects(world)
+    yield from _of_stacks(world)
+    for claim in world.of_kind("NodeClaim", "NodeType", "NodeEnvironment"):
+        yield from _named(claim, claim.value, "NodeProvider", ("spec", "providerRef"))
+    for claim in world.of_kind("NodeClaim", "NodeEnvironment"):
+        yield from _named(claim, claim.value, "VirtualClusterInstance", ("spec", "vClusterRef"))
+    for secret in world.of_kind("Secret"):
+        yield from _named(
+            secret, secret.value, "NodeProvider", ("metadata", "labels", "terraform.vcluster.com/provider")
+        )
+
+
+def _named(at: Located, value: object, kind: str, path: FieldPath, top: FieldPath = ()) -> Iterator[Reference]:
+    name = literal(value, *path)
+    if name:
+        yield Reference(at, (*top, *path), kind, name)
+
+
+def _of_tenants(world: World) -> Iterator[Reference]:
+    for tenant in world.tenants:
+        yield from _named(tenant, tenant.value, "connector", ("integrations", "argoCD", "connector"))
+        yield from _named(tenant, tenant.value, "NodeProfile", ("privateNodes", "defaultProfile"))
+        yield from _named(tenant, tenant.value, "Project", ("platform", "project"))
+        for path, _ in items(tenant.value, "privateNodes", "autoNodes"):
+            yield from _named(tenant, tenant.value, "NodeProvider", (*path, "provider"))
+        for pool in pools(tenant):
+            yield from _named(tenant, tenant.value, "NodeProfile", (*pool.path, "profile"))
+        for entry in applications(tenant):
+            yield from _named(tenant, tenant.value, "ArgoCDApplicationTemplate", (*entry.path, "template", "name"))
+        for entry in stacks(tenant):
+            yield from _named(tenant, tenant.value, "StackTemplate", (*entry.path, "templateRef", "name"))
+
+
+def _of_instances(world: World) -> Iterator[Reference]:
+    destination: FieldPath = ("spec", "destination", "virtualCluster", "name")
+    for kind, template in (
+        ("VirtualClusterInstance", "VirtualClusterTemplate"),
+        ("ArgoCDApplication", "ArgoCDApplicationTemplate"),
+        ("StackInstance", "StackTemplate"),
+    ):
+        for value in world.of_kind(kind):
+            yield from _named(value, value.value, template, ("spec", "templateRef", "name"))
+            if kind != "VirtualClusterInstance":
+                yield from _named(value, value.value, "VirtualClusterInstance", destination)
+    for value in world.of_kind(*PROJECT_KINDS):
+        names = project_names(value.namespace)
+        if names and value.group.endswith("loft.sh") and not any(world.find("Project", name) for name in names):
+            yield Reference(value, ("metadata", "namespace"), "Project", names[-1])
+
+
+def _of_projects(world: World) -> Iterator[Reference]:
+    for project in world.of_kind("Project"):
+        for key, kind in (("allowedTemplates", None), ("allowedNodeProfiles", "NodeProfile")):
+            for path, entry in items(project.value, "spec", key):
+                if literal(entry, "name") != "*" and not (literal(entry, "name") or "").endswith(".*"):
+                    wanted = kind or literal(entry, "kind") or "VirtualClusterTemplate"
+                    yield from _named(project, entry, wanted, ("name",), path)
+        for path, name in _node_types(project):
+            yield Reference(project, path, "NodeProvider", name.partition(".")[0])
+        yield from _named(project, project.value, "NodeProfile", ("spec", "defaultNodeProfile"))
+    for key_object in world.of_kind("OwnedAccessKey"):
+        for path, _ in items(key_object.value, "spec", "scope", "projects"):
+            yield from _named(key_object, key_object.value, "Project", (*path, "project"))
+
+
+def _node_types(project: Object) -> Iterator[tuple[FieldPath, str]]:
+    """The node types that a Project allows, as far as their form is right."""
+    for path, entry in items(project.value, "spec", "allowedNodeTypes"):
+        name = literal(entry, "name") or ""
+        if "." in name and name.count("*") == name.endswith(".*"):
+            yield (*path, "name"), name
+
+
+def _of_stacks(world: World) -> Iterator[Reference]:
+    for value in world.of_kind("StackTemplate", "StackInstance"):
+        top: FieldPath = ("spec",) if value.kind == "StackTemplate" else ("spec", "template")
+        for path, task in items(value.value, *top, "tasks"):
+            place: FieldPath = ("argoCDApplication", "templateRef", "name")
+            yield from _named(value, task, "ArgoCDApplicationTemplate", place, path)
+            yield from _named(value, task, "App", ("app", "templateRef", "name"), path)
+
+
+@lru_cache(maxsize=1)
+def _dangling(world: World) -> tuple[tuple[Reference, str | None], ...]:
+    """Every reference without an object, with the name that it was probably meant to be."""
+    names: dict[str, set[str]] = {
+        "connector": {value.name for value in world.of_kind("Secret") if value.labels.get(CONNECTOR) == "argocd"},
+    }
+    found: list[tuple[Reference, str | None]] = []
+    for reference in _references(world):
+        if reference.kind not in names:
+            names[reference.kind] = {value.name for value in world.of_kind(reference.kind)}
+        known = names[reference.kind]
+        if known and reference.name not in known and not any("{{" in other for other in known):
+            found.append((reference, _meant(reference.name, known)))
+    return tuple(found)
+
+
+def _meant(name: str, known: set[str]) -> str | None:
+    """The known name of which this one is a slip: other separators, or one word with other letters, never digits."""
+    words = _words(name)
+    for other in sorted(known):
+        theirs = _words(other)
+        if "".join(words) == "".join(theirs):
+            return other
+        unlike = [pair for pair in zip(words, theirs, strict=False) if pair[0] != pair[1]]
+        if len(words) == len(theirs) and len(unlike) == 1 and _is_slip(*unlike[0]):
+            return other
+    return None
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[-._]+", name.lower())
+
+
+def _is_slip(one: str, other: str) -> bool:
+    is_word = one.isalpha() and other.isalpha() and min(len(one), len(other)) >= 4
+    return is_word and SequenceMatcher(None, one, other).ratio() >= _ALIKE
+
+
+@rule("reference-misspelt", Severity.ERROR)
+def reference_misspelt(world: World) -> Iterator[Hit]:
+    """A name of a template, provider, connector, profile, project or tenant cluster is nearly one that exists.
+
+    The Platform reports TemplateNotFound, InvalidConnector and the like on the instance, long after the change was
+    merged; other references, such as a Project's allowed node types, just never match.
+    """
+    for reference, meant in _dangling(world):
+        if meant is not None:
+            message = f"looking up {reference.kind}: there is none of the name: `{reference.name}`"
+            yield Hit(at=reference.at, path=reference.path, message=message, fix=f"write `{meant}`")
+
+
+@rule("reference-unknown", Severity.WARNING)
+def reference_unknown(world: World) -> Iterator[Hit]:
+    """A name of a template, provider, connector, profile, project or tenant cluster is none of those that are here.
+
+    Other objects of the kind are in the folder, this one is not. It may be kept elsewhere; if it is nowhere,
+    instances stay in TemplateNotFound, InvalidConnector or without nodes.
+    """
+    for reference, meant in _dangling(world):
+        if meant is None:
+            message = f"looking up {reference.kind}: none of those here has the name: `{reference.name}`"
+            fix = f"add the {reference.kind}, or check the name"
+            yield Hit(at=reference.at, path=reference.path, message=message, fix=fix)
+
+
+@rule("project-node-type-unknown", Severity.ERROR)
+def project_node_type_unknown(world: World) -> Iterator[Hit]:
+    """A Project allows a node type that its provider does not offer.
+
+    All types of a NodeProvider stand in its `nodeTypes`, so an allowed `<provider>.<type>` that is not among them
+    is never any node's: the Project allows less than it seems to.
+    """
+    offers = offers_of(world).known
+    for project in world.of_kind("Project"):
+        for path, name in _node_types(project):
+            provider, _, short_name = name.partition(".")
+            known = [offer.short_name for offer in offers.get(provider, ())]
+            if known and short_name not in ("*", *known):
+                message = f"allowing node types: provider {provider} does not offer: `{name}`"
+                yield Hit(at=project, path=path, message=message, fix=unknown_name_hint(short_name, known))
