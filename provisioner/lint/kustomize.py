@@ -84,7 +84,7 @@ class Kustomizations:
         built = []
         for folder in roots or sorted(self.documents):
             if text(self.documents[folder].value, "kind") != "Component":
-                built += self._build(folder, (), [])
+                built += [replace(one, kustomization=folder) for one in self._build(folder, (), [])]
         return built
 
     def _build(self, folder: str, around: tuple[str, ...], given: list[Object]) -> list[Object]:

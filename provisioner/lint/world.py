@@ -49,13 +49,15 @@ class Object:
     """Where that text stands in `inside`."""
     is_built: bool = False
     """Whether kustomize builds it: its value is the built one, its lines are those of the file it comes from."""
+    kustomization: str | None = None
+    """The folder of the outermost kustomization that builds it."""
 
     @cached_property
     def api_version(self) -> str:
         """Group and version as written."""
         return text(self.value, "apiVersion") or ""
 
-    @property
+    @cached_property
     def group(self) -> str:
         """The API group, empty for the core group."""
         return self.api_version.rpartition("/")[0]
@@ -75,12 +77,12 @@ class Object:
         """`metadata.namespace`, None where whoever applies it decides."""
         return text(self.value, "metadata", "namespace")
 
-    @property
+    @cached_property
     def labels(self) -> Mapping[str, str]:
         """Its own labels."""
         return texts(self.value, "metadata", "labels")
 
-    @property
+    @cached_property
     def annotations(self) -> Mapping[str, str]:
         """Its own annotations."""
         return texts(self.value, "metadata", "annotations")
@@ -142,12 +144,12 @@ class PodTemplate:
         """The owner's."""
         return self.owner.namespace
 
-    @property
+    @cached_property
     def labels(self) -> Mapping[str, str]:
         """Labels of the pods."""
         return texts(self.value, "metadata", "labels")
 
-    @property
+    @cached_property
     def spec(self) -> Mapping[str, Any]:
         """The pod's spec."""
         return mapping(self.value, "spec")
