@@ -82,7 +82,10 @@ def memory_amount_tiny(world: World) -> Iterator[Hit]:
 
 @rule("cpu-amount-huge", Severity.ERROR)
 def cpu_amount_huge(world: World) -> Iterator[Hit]:
-    """A CPU request or limit is more than 1,000 cores, more than any node has: the `m` of millicores is missing."""
+    """A CPU request or limit is more than 1,000 cores, more than any node has: the `m` of millicores is missing.
+
+    `cpu: 4000` is four thousand cores, `cpu: 4000m` is four. The pod stays Pending with `Insufficient cpu`.
+    """
     for pod, container in _asking(world):
         for path, _, name, value in _entries(container):
             found = amount(value)
@@ -95,7 +98,10 @@ def cpu_amount_huge(world: World) -> Iterator[Hit]:
 
 @rule("limit-below-request", Severity.ERROR)
 def limit_below_request(world: World) -> Iterator[Hit]:
-    """A container requests more than its limit; the API server refuses it: `must be less than or equal to limit`."""
+    """A container requests more than its limit; the API server refuses it: `must be less than or equal to limit`.
+
+    It is accepted inside of a Deployment and refused when the pod is made, so the workload stays at zero replicas.
+    """
     for pod, container in _asking(world):
         limits = limited(container)
         for path, part, name, value in _entries(container):
@@ -126,7 +132,11 @@ def gpu_without_limit(world: World) -> Iterator[Hit]:
 
 @rule("gpu-request-differs-from-limit", Severity.ERROR)
 def gpu_request_differs_from_limit(world: World) -> Iterator[Hit]:
-    """Request and limit of a GPU or another extended resource differ, which the API server refuses."""
+    """Request and limit of a GPU or another extended resource differ, which the API server refuses.
+
+    For extended resources both must be equal: `must be equal to nvidia.com/gpu limit`. The workload is accepted,
+    its pods are not.
+    """
     for pod, container in _asking(world):
         limits = limited(container)
         for path, part, name, value in _entries(container):
@@ -186,7 +196,11 @@ def _misspelt(name: str) -> str | None:
 
 @rule("container-without-memory-request", Severity.INFO)
 def container_without_memory_request(world: World) -> Iterator[Hit]:
-    """A container asks for no memory or no CPU, so the scheduler counts it as nothing and evicts it first."""
+    """A container asks for no memory or no CPU, so the scheduler counts it as nothing and evicts it first.
+
+    Requests are what the scheduler adds up. Limits count as requests where no request is given, and so do the
+    defaults of a LimitRange in the namespace.
+    """
     for pod, container in _unsized(world):
         if not accelerators(pod):
             yield _unsized_hit(pod, container)
@@ -263,7 +277,11 @@ def _mounting(pod: PodTemplate, volume: str | None) -> Iterator[tuple[Container,
 
 @rule("claim-not-in-pod", Severity.ERROR)
 def claim_not_in_pod(world: World) -> Iterator[Hit]:
-    """A container uses a DRA claim that the pod does not list in resourceClaims; the API server refuses the pod."""
+    """A container uses a DRA claim that the pod does not list in resourceClaims; the API server refuses the pod.
+
+    The names must agree: the pod's resourceClaims say which claim is made, resources.claims of a container who sees
+    the device.
+    """
     for pod, container in _asking(world):
         known = {text(item, "name") for _, item in items(pod.spec, "resourceClaims")}
         for path, item in items(container.value, "resources", "claims"):
@@ -276,12 +294,17 @@ def claim_not_in_pod(world: World) -> Iterator[Hit]:
 
 @rule("claim-without-container", Severity.WARNING)
 def claim_without_container(world: World) -> Iterator[Hit]:
-    """A pod lists a DRA claim that no container uses: the device is taken, and no process sees it."""
+    """A pod lists a DRA claim that no container uses: the device is taken, and no process sees it.
+
+    The scheduler allocates the device for the pod, other pods cannot have it, and the engine reports that it finds
+    no GPU.
+    """
     for pod in world.pods:
         used = {text(item, "name") for box in pod.containers for _, item in items(box.value, "resources", "claims")}
+        known = {text(item, "name") for _, item in items(pod.spec, "resourceClaims")}
         for path, item in items(pod.spec, "resourceClaims"):
             name = text(item, "name")
-            if name and name not in used and pod.containers:
+            if name and name not in used and pod.containers and used <= known:
                 message = f"claiming device: no container uses the claim: {shown(name)}"
                 fix = f"add `claims: [{{name: {name}}}]` to the resources of the container that needs it"
                 yield Hit(at=pod.owner, path=pod.at(*path), message=message, fix=fix)

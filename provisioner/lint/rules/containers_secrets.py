@@ -163,7 +163,11 @@ def secret_ends_with_newline(world: World) -> Iterator[Hit]:
 
 @rule("secret-key-malformed", Severity.ERROR)
 def secret_key_malformed(world: World) -> Iterator[Hit]:
-    """A key of a Secret or ConfigMap has characters that the API server refuses (allowed: letters, digits, - _ .)."""
+    """A key of a Secret or ConfigMap has characters that the API server refuses (allowed: letters, digits, - _ .).
+
+    Keys become file names and variables. A path with a slash is refused; `items` of the volume can give an entry a
+    path.
+    """
     for found in world.of_kind("Secret", "ConfigMap"):
         for part in ("data", "stringData", "binaryData"):
             for key in _bad_keys(mapping(found.value, part)):

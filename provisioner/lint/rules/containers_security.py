@@ -40,7 +40,11 @@ def container_privileged(world: World) -> Iterator[Hit]:
 
 @rule("container-capability-dangerous", Severity.WARNING)
 def container_capability_dangerous(world: World) -> Iterator[Hit]:
-    """A tenant's container adds a capability that reaches beyond the container, such as SYS_ADMIN or NET_ADMIN."""
+    """A tenant's container adds a capability that reaches beyond the container, such as SYS_ADMIN or NET_ADMIN.
+
+    SYS_ADMIN alone is enough to leave a container; NET_ADMIN and NET_RAW change or read the network of neighbours.
+    Pod Security `baseline` refuses them.
+    """
     for pod in _tenant_pods(world):
         for container in pod.containers:
             for path, item in items(container.value, "securityContext", "capabilities", "add"):
@@ -68,7 +72,11 @@ def host_path_mounted(world: World) -> Iterator[Hit]:
 
 @rule("host-namespace-shared", Severity.WARNING)
 def host_namespace_shared(world: World) -> Iterator[Hit]:
-    """A tenant's pod shares the node's network, processes or IPC; network policies do not apply to host networking."""
+    """A tenant's pod shares the node's network, processes or IPC; network policies do not apply to host networking.
+
+    hostPID and hostIPC show the processes and shared memory of every pod of the node. Node agents in DaemonSets and
+    system namespaces are left out.
+    """
     for pod in _tenant_pods(world):
         for name in ("hostNetwork", "hostPID", "hostIPC"):
             if pod.spec.get(name) is True:

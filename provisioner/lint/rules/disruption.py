@@ -29,7 +29,10 @@ def _budgets(world: World) -> Iterator[tuple[Object, Selector]]:
 
 @rule("budget-selects-nothing", Severity.ERROR)
 def budget_selects_nothing(world: World) -> Iterator[Hit]:
-    """A PodDisruptionBudget selects no pod, so a drain evicts every replica at once."""
+    """A PodDisruptionBudget selects no pod, so a drain evicts every replica at once.
+
+    Nothing complains: the budget shows zero expected pods, and node upgrades take all replicas down together.
+    """
     for budget, found in _budgets(world):
         why = None if found.is_empty else nothing_selected(world, found, budget)
         if why:
@@ -39,7 +42,11 @@ def budget_selects_nothing(world: World) -> Iterator[Hit]:
 
 @rule("budget-selects-everything", Severity.WARNING)
 def budget_selects_everything(world: World) -> Iterator[Hit]:
-    """A PodDisruptionBudget with an empty selector covers every pod of its namespace, Jobs and other workloads too."""
+    """A PodDisruptionBudget with an empty selector covers every pod of its namespace, Jobs and other workloads too.
+
+    Pods of Jobs count as well, and a second budget for one of the workloads makes its pods impossible to evict. In
+    policy/v1 an empty selector means all pods; in the old v1beta1 it meant none.
+    """
     for budget, found in _budgets(world):
         if found.is_empty:
             message = "protecting pods: the selector is empty and covers every pod of the namespace"
@@ -48,7 +55,11 @@ def budget_selects_everything(world: World) -> Iterator[Hit]:
 
 @rule("budget-with-two-limits", Severity.ERROR)
 def budget_with_two_limits(world: World) -> Iterator[Hit]:
-    """A PodDisruptionBudget sets both minAvailable and maxUnavailable, which the API server refuses."""
+    """A PodDisruptionBudget sets both minAvailable and maxUnavailable, which the API server refuses.
+
+    They say the same thing from two sides. maxUnavailable follows the number of replicas and is easier to keep
+    right.
+    """
     for budget in world.of_kind("PodDisruptionBudget"):
         spec = mapping(budget.value, "spec")
         if {"minAvailable", "maxUnavailable"} <= spec.keys():

@@ -133,7 +133,11 @@ def dns_without_udp(world: World) -> Iterator[Hit]:
 
 @rule("dns-without-tcp", Severity.WARNING)
 def dns_without_tcp(world: World) -> Iterator[Hit]:
-    """A policy allows DNS over UDP only; answers that do not fit a datagram are asked for again over TCP and fail."""
+    """A policy allows DNS over UDP only; answers that do not fit a datagram are asked for again over TCP and fail.
+
+    RFC 7766 asks of every resolver that it can use TCP. Headless Services with many replicas and records with many
+    addresses are where it shows.
+    """
     yield from _one_protocol(world, "TCP", "large answers fail")
 
 
@@ -198,7 +202,10 @@ def _with_tenant_port(world: World) -> frozenset[tuple[str | None, str]]:
 
 @rule("dns-policy-without-servers", Severity.ERROR)
 def dns_policy_without_servers(world: World) -> Iterator[Hit]:
-    """A pod has dnsPolicy None but names no server, which the API server refuses."""
+    """A pod has dnsPolicy None but names no server, which the API server refuses.
+
+    None means that nothing of the cluster's or node's settings is used, so the pod must bring its own.
+    """
     for pod in world.pods:
         if pod.spec.get("dnsPolicy") == "None" and not look(pod.spec, "dnsConfig", "nameservers"):
             message = "resolving names: dnsPolicy `None` needs dnsConfig.nameservers"
@@ -239,7 +246,11 @@ def _named_services(world: World) -> Iterator[tuple[Object, FieldPath, str, str,
 
 @rule("service-name-unknown", Severity.ERROR)
 def service_name_unknown(world: World) -> Iterator[Hit]:
-    """A flag or variable names a Service that does not exist, but one of nearly that name or another namespace does."""
+    """A flag or variable names a Service that does not exist, but one of nearly that name or another namespace does.
+
+    Names of the form service.namespace.svc are compared with the Services of the folder. Names that the folder
+    knows nothing like are left alone.
+    """
     for owner, path, name, namespace, _ in _named_services(world):
         spaces = _service_spaces(world).get(name, frozenset())
         if namespace in spaces or None in spaces:
@@ -272,7 +283,11 @@ def _is_pod_of(world: World, name: str) -> bool:
 
 @rule("service-port-not-offered", Severity.ERROR)
 def service_port_not_offered(world: World) -> Iterator[Hit]:
-    """A flag or variable calls a Service on a port that the Service does not have."""
+    """A flag or variable calls a Service on a port that the Service does not have.
+
+    A Service's address only answers on the Service's ports, not on those of its pods; packets to others are dropped
+    or refused. Headless Services are left out.
+    """
     for owner, path, name, namespace, port in _named_services(world):
         service = world.find("Service", name, namespace=namespace)
         if service is None or port is None or look(service.value, "spec", "clusterIP") == "None" or service.group:

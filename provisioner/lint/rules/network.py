@@ -25,7 +25,10 @@ _PRIVATE = tuple(ipaddress.ip_network(text) for text in ("10.0.0.0/8", "172.16.0
 
 @rule("network-peer-empty", Severity.ERROR)
 def network_peer_empty(world: World) -> Iterator[Hit]:
-    """A `from` or `to` has an empty item, which the API server refuses: `must specify a peer`."""
+    """A `from` or `to` has an empty item, which the API server refuses: `must specify a peer`.
+
+    An empty item is often what is left when a selector was commented out.
+    """
     for peer in _all_peers(world):
         if isinstance(peer.value, Mapping) and not any(look(peer.value, key) is not None for key in peer.value):
             message = "choosing peer: the item is empty"
@@ -40,7 +43,11 @@ def _all_peers(world: World) -> Iterator[Peer]:
 
 @rule("network-peer-of-two-kinds", Severity.ERROR)
 def network_peer_of_two_kinds(world: World) -> Iterator[Hit]:
-    """A peer has an ipBlock together with a selector, which the API server refuses."""
+    """A peer has an ipBlock together with a selector, which the API server refuses.
+
+    An address range is outside the cluster's labels, so the two cannot be combined; the answer is `may not specify
+    both ipBlock and another peer`.
+    """
     for peer in _all_peers(world):
         if look(peer.value, "ipBlock") is not None and set(mapping(peer.value)) & {"podSelector", "namespaceSelector"}:
             message = "choosing peer: ipBlock cannot stand beside a selector"
@@ -90,7 +97,11 @@ def default_deny_allows(world: World) -> Iterator[Hit]:
 
 @rule("network-policy-allows-everything", Severity.WARNING)
 def network_policy_allows_everything(world: World) -> Iterator[Hit]:
-    """A policy has an empty rule, which allows everything in that direction and overrides every denial beside it."""
+    """A policy has an empty rule, which allows everything in that direction and overrides every denial beside it.
+
+    Policies are added up, so one open rule undoes every other policy for the pods it selects. It is right only
+    where a default is opened on purpose, for instance in a namespace of its own.
+    """
     for policy, direction, path in _open_rules(world):
         if not _means_to_deny(policy):
             message = f"allowing traffic: an empty {direction} rule allows everything"
@@ -128,7 +139,10 @@ def _network(value: Any) -> Any:
 
 @rule("network-address-malformed", Severity.ERROR)
 def network_address_malformed(world: World) -> Iterator[Hit]:
-    """An ipBlock has a cidr or an exception that is no network address with a prefix length; it is refused."""
+    """An ipBlock has a cidr or an exception that is no network address with a prefix length; it is refused.
+
+    A single address needs a prefix length as well: /32, or /128 for IPv6. Names are not possible.
+    """
     for peer in _all_peers(world):
         cidr: tuple[FieldPath, Any] = (("ipBlock", "cidr"), look(peer.value, "ipBlock", "cidr"))
         for path, item in (cidr, *items(peer.value, "ipBlock", "except")):
@@ -143,7 +157,11 @@ def network_address_malformed(world: World) -> Iterator[Hit]:
 
 @rule("network-exception-outside", Severity.ERROR)
 def network_exception_outside(world: World) -> Iterator[Hit]:
-    """An exception of an ipBlock is not inside its cidr (or is all of it), which the API server refuses."""
+    """An exception of an ipBlock is not inside its cidr (or is all of it), which the API server refuses.
+
+    Answer of the API server: `must be a strict subset of cidr`. The mistake hides that the rule allowed more, or
+    less, than meant.
+    """
     for peer, network, holes in _blocks(world):
         for index, hole in enumerate(holes):
             if hole is None:
@@ -192,7 +210,11 @@ def private_ranges_reachable(world: World) -> Iterator[Hit]:
 
 @rule("network-ingress-from-anywhere", Severity.WARNING)
 def network_ingress_from_anywhere(world: World) -> Iterator[Hit]:
-    """An ingress rule allows every address (0.0.0.0/0 or ::/0) without exceptions, which is everybody."""
+    """An ingress rule allows every address (0.0.0.0/0 or ::/0) without exceptions, which is everybody.
+
+    It allows the node network, other tenants and, through load balancers that keep addresses, the internet. Pods of
+    the cluster are chosen better by selectors.
+    """
     for peer, network, holes in _blocks(world):
         if peer.direction == "ingress" and network.prefixlen == 0 and not holes:
             message = f"allowing ingress: {shown(str(network))} is everybody"
@@ -202,7 +224,10 @@ def network_ingress_from_anywhere(world: World) -> Iterator[Hit]:
 
 @rule("network-rules-without-type", Severity.ERROR)
 def network_rules_without_type(world: World) -> Iterator[Hit]:
-    """A policy has rules for a direction that its policyTypes do not name; such rules have no effect."""
+    """A policy has rules for a direction that its policyTypes do not name; such rules have no effect.
+
+    With `policyTypes: [Egress]` ingress stays as open as before, whatever `ingress` says, and the other way round.
+    """
     for policy in policies(world):
         if policy.types is None:
             continue
@@ -243,7 +268,10 @@ def network_ingress_denied_unmeant(world: World) -> Iterator[Hit]:
 
 @rule("network-port-range-reversed", Severity.ERROR)
 def network_port_range_reversed(world: World) -> Iterator[Hit]:
-    """A policy's endPort is below its port, or stands beside a named port or none; the API server refuses it."""
+    """A policy's endPort is below its port, or stands beside a named port or none; the API server refuses it.
+
+    A range needs a number to start from: `endPort` with a named port is refused, as is one below `port`.
+    """
     for policy in policies(world):
         for _, path, item in policy.rules():
             for place, port in items(item, "ports"):

@@ -28,7 +28,11 @@ _WELL_KNOWN = ("kube-system", "monitoring", "ingress-nginx", "cert-manager", "en
 
 @rule("network-policy-selects-nothing", Severity.ERROR)
 def network_policy_selects_nothing(world: World) -> Iterator[Hit]:
-    """A NetworkPolicy's podSelector matches no pod of its namespace, so it protects and allows nothing."""
+    """A NetworkPolicy's podSelector matches no pod of its namespace, so it protects and allows nothing.
+
+    Policies for pods that do not exist are accepted. Where the pods were meant to be isolated they are open, where
+    something was meant to be allowed it is denied.
+    """
     for policy in policies(world):
         found = policy.selector
         if found is not None and found.is_certain and not found.is_empty:
@@ -71,7 +75,10 @@ def network_peer_in_other_namespace(world: World) -> Iterator[Hit]:
 
 @rule("network-peer-matches-nothing", Severity.WARNING)
 def network_peer_matches_nothing(world: World) -> Iterator[Hit]:
-    """A peer's podSelector matches no pod, but the folder has pods whose labels differ by a letter or two."""
+    """A peer's podSelector matches no pod, but the folder has pods whose labels differ by a letter or two.
+
+    The policy is accepted and lets nobody in. Peers that come from outside the folder are not reported.
+    """
     for peer, path in _own_peers(world):
         found = selector(look(peer.value, "podSelector"))
         if found is None or selected_anywhere(world, found):
@@ -92,7 +99,11 @@ def _spaces(world: World) -> frozenset[str]:
 
 @rule("network-namespace-misspelt", Severity.ERROR)
 def network_namespace_misspelt(world: World) -> Iterator[Hit]:
-    """A peer selects a namespace by a name that nothing else has, but one like it exists: `kube-sytem`."""
+    """A peer selects a namespace by a name that nothing else has, but one like it exists: `kube-sytem`.
+
+    A policy for a namespace that does not exist is accepted and matches nothing. Only slips of one letter are
+    reported.
+    """
     for policy in policies(world):
         for peer in peers(policy):
             name = text(peer.value, "namespaceSelector", "matchLabels", NAMESPACE_NAME)
@@ -194,7 +205,11 @@ def network_port_of_service(world: World) -> Iterator[Hit]:
 
 @rule("network-port-closed", Severity.WARNING)
 def network_port_closed(world: World) -> Iterator[Hit]:
-    """A policy allows a port that none of the pods it is about opens, so what it allows is not what is called."""
+    """A policy allows a port that none of the pods it is about opens, so what it allows is not what is called.
+
+    Only pods that declare their ports are looked at, and a port that a flag, probe or variable of theirs mentions
+    counts as open.
+    """
     for policy, path, number, pods in _closed_ports(world):
         if _mapped(world, pods, number) is None:
             numbers = sorted({found.number for pod in pods for found in ports(pod) if found.number})
@@ -204,7 +219,11 @@ def network_port_closed(world: World) -> Iterator[Hit]:
 
 @rule("network-port-name-unknown", Severity.ERROR)
 def network_port_name_unknown(world: World) -> Iterator[Hit]:
-    """A policy allows a named port that no container of the pods it is about has, so it allows nothing."""
+    """A policy allows a named port that no container of the pods it is about has, so it allows nothing.
+
+    Names are looked up in the containers of the pods that traffic goes to: the policy's own for ingress, the peer's
+    for egress.
+    """
     for policy in policies(world):
         for direction, path, item in policy.rules():
             groups = list(_targets(world, policy, direction, item))
@@ -273,7 +292,11 @@ def pods_without_network_policy(world: World) -> Iterator[Hit]:
 
 @rule("default-deny-missing", Severity.INFO)
 def default_deny_missing(world: World) -> Iterator[Hit]:
-    """A namespace has network policies but none that denies by default, so pods added later are open to everybody."""
+    """A namespace has network policies but none that denies by default, so pods added later are open to everybody.
+
+    Policies only add to what is allowed for the pods they select; a pod that none selects is open. One policy with
+    an empty podSelector and no rules closes the namespace.
+    """
     for namespace, policy in _isolated_spaces(world).items():
         if not _denies_by_default(world, namespace):
             message = f"isolating namespace: no policy denies by default in {shown(namespace or 'this namespace')}"
@@ -285,9 +308,11 @@ def default_deny_missing(world: World) -> Iterator[Hit]:
 def network_ingress_without_from(world: World) -> Iterator[Hit]:
     """An ingress rule names ports but no peers, so everybody may call them, past the gateway and its keys.
 
-    Pods behind a Service of type LoadBalancer or NodePort are meant to be called from anywhere and are left out.
+    Pods behind a Service of type LoadBalancer or NodePort are meant to be called from anywhere and are left out, and so
+    are tenant clusters on shared nodes: their callers stand outside, where a tenant's selectors do not reach.
     """
-    for policy in policies(world):
+    is_shared = bool(world.tenants) and not any(tenant.has_private_nodes for tenant in world.tenants)
+    for policy in () if is_shared else policies(world):
         for _, path, item in policy.rules("ingress"):
             if look(item, "ports") and "from" not in mapping(item) and not _is_public(world, policy):
                 message = "allowing ingress: the rule has no `from`, so it allows everybody"
@@ -322,6 +347,8 @@ def service_port_denied(world: World) -> Iterator[Hit]:
             rules = [item for policy in denied for item in policy.allows("ingress")]
             for path, item in items(service.value, "spec", "ports") if denied and rules else ():
                 number, protocol = _number(pod, item), text(item, "protocol") or "TCP"
+                if any(covers(each, whole(item, "port") or 0, protocol) for each in rules):
+                    continue  # the rule names the Service's port: another rule of ours says so
                 if number is not None and not any(_reaches(pod, each, number, protocol) for each in rules):
                     message = (
                         f"reaching pods: no policy lets anybody call port {shown(str(number))} of {pod.owner.title}"
@@ -348,7 +375,11 @@ def _reaches(pod: PodTemplate, item: object, number: int, protocol: str) -> bool
 
 @rule("network-policy-on-host-network", Severity.INFO)
 def network_policy_on_host_network(world: World) -> Iterator[Hit]:
-    """A policy selects pods that use their node's network, to which most network plug-ins do not apply policies."""
+    """A policy selects pods that use their node's network, to which most network plug-ins do not apply policies.
+
+    What reaches the node reaches such a pod. The Kubernetes documentation leaves the behaviour to the network
+    plug-in; most treat the traffic as the node's.
+    """
     for pod in world.pods:
         found = policies_of_pods(world).get(id(pod), ())
         if found and pod.spec.get("hostNetwork") is True:

@@ -24,7 +24,11 @@ _TRUE = re.compile(
 
 @rule("admission-policy-unbound", Severity.WARNING)
 def admission_policy_unbound(world: World) -> Iterator[Hit]:
-    """An admission policy has no binding in the folder; without one it checks nothing."""
+    """An admission policy has no binding in the folder; without one it checks nothing.
+
+    A policy says what is right, a ValidatingAdmissionPolicyBinding says where it applies. A folder that keeps
+    bindings elsewhere may silence this.
+    """
     bound = {text(binding.value, "spec", "policyName") for binding in world.of_kind(_BINDING)}
     for policy in world.of_kind(_POLICY):
         if policy.name and policy.name not in bound:
@@ -35,7 +39,11 @@ def admission_policy_unbound(world: World) -> Iterator[Hit]:
 
 @rule("admission-binding-without-policy", Severity.ERROR)
 def admission_binding_without_policy(world: World) -> Iterator[Hit]:
-    """A binding names an admission policy that the folder does not hold, though it holds others."""
+    """A binding names an admission policy that the folder does not hold, though it holds others.
+
+    A binding may be made before its policy, so nothing complains about a misspelt name: the binding waits, and
+    nothing is checked.
+    """
     names = [policy.name for policy in world.of_kind(_POLICY)]
     for binding in world.of_kind(_BINDING):
         name = text(binding.value, "spec", "policyName")
@@ -48,12 +56,17 @@ def admission_binding_without_policy(world: World) -> Iterator[Hit]:
 
 @rule("admission-binding-without-actions", Severity.ERROR)
 def admission_binding_without_actions(world: World) -> Iterator[Hit]:
-    """A binding has no validationActions, or both Deny and Warn; the API server refuses it."""
+    """A binding has an empty list of validationActions, or both Deny and Warn; the API server refuses it.
+
+    An empty list is refused as if the field were missing. Deny answers with an error, so a warning with the same
+    words is refused beside it.
+    """
     for binding in world.of_kind(_BINDING):
         actions = look(binding.value, "spec", "validationActions")
-        if actions is None or actions == []:
+        if actions == []:
             message = "binding policy: no validationActions, so the binding is refused and nothing is checked"
-            yield Hit(at=binding, path=("spec",), message=message, fix="set validationActions: [Deny]")
+            path = ("spec", "validationActions")
+            yield Hit(at=binding, path=path, message=message, fix="set validationActions: [Deny]")
         elif isinstance(actions, list) and "Deny" in actions and "Warn" in actions:
             message = "binding policy: Deny and Warn cannot stand together"
             yield Hit(
@@ -63,7 +76,11 @@ def admission_binding_without_actions(world: World) -> Iterator[Hit]:
 
 @rule("admission-binding-never-denies", Severity.WARNING)
 def admission_binding_never_denies(world: World) -> Iterator[Hit]:
-    """A binding only warns or audits, so what the policy refuses is created all the same."""
+    """A binding only warns or audits, so what the policy refuses is created all the same.
+
+    Warn and Audit are for the weeks before a policy is enforced: they find who breaks it. Left like that, the
+    policy is a line in a log.
+    """
     for binding in world.of_kind(_BINDING):
         actions = look(binding.value, "spec", "validationActions")
         if isinstance(actions, list) and actions and {str(action) for action in actions} <= {"Warn", "Audit"}:
@@ -74,7 +91,11 @@ def admission_binding_never_denies(world: World) -> Iterator[Hit]:
 
 @rule("admission-policy-fails-open", Severity.WARNING)
 def admission_policy_fails_open(world: World) -> Iterator[Hit]:
-    """An admission policy has failurePolicy Ignore: an expression that fails, or a missing parameter, lets all pass."""
+    """An admission policy has failurePolicy Ignore: an expression that fails, or a missing parameter, lets all pass.
+
+    An expression fails on a field that is left out as soon as it is read without `has()`, and an object made to
+    fail passes. Fail refuses it instead.
+    """
     for policy in world.of_kind(_POLICY):
         if text(policy.value, "spec", "failurePolicy") == "Ignore":
             message = "checking objects: failurePolicy `Ignore` lets everything pass when an expression fails"
@@ -104,7 +125,10 @@ def admission_policy_matches_nothing(world: World) -> Iterator[Hit]:
 
 @rule("admission-policy-always-true", Severity.ERROR)
 def admission_policy_always_true(world: World) -> Iterator[Hit]:
-    """An admission policy's expression is true whatever the object is, or there is no expression at all."""
+    """An admission policy's expression is true whatever the object is, or there is no expression at all.
+
+    Often left over from a trial. `|| true` at the end of a long expression has the same effect.
+    """
     for policy in world.of_kind(_POLICY):
         checks = list(items(policy.value, "spec", "validations"))
         if mapping(policy.value, "spec") and not checks and not look(policy.value, "spec", "auditAnnotations"):
@@ -119,7 +143,10 @@ def admission_policy_always_true(world: World) -> Iterator[Hit]:
 
 @rule("admission-policy-conditions-false", Severity.ERROR)
 def admission_policy_conditions_false(world: World) -> Iterator[Hit]:
-    """An admission policy has a match condition that is always false, so nothing is ever checked."""
+    """An admission policy has a match condition that is always false, so nothing is ever checked.
+
+    All match conditions must hold for an object to be checked. One that never holds turns the policy off.
+    """
     for policy in world.of_kind(_POLICY):
         for path, item in items(policy.value, "spec", "matchConditions"):
             if (text(item, "expression") or "").strip() in ("false", "!true"):
@@ -154,7 +181,11 @@ def admission_params_missing(world: World) -> Iterator[Hit]:
 
 @rule("admission-params-optional", Severity.WARNING)
 def admission_params_optional(world: World) -> Iterator[Hit]:
-    """A binding lets everything pass when its parameters are missing: parameterNotFoundAction is Allow."""
+    """A binding lets everything pass when its parameters are missing: parameterNotFoundAction is Allow.
+
+    Whoever can delete the parameter object can switch the policy off, and a namespace that has none yet is not
+    checked.
+    """
     for binding in world.of_kind(_BINDING):
         if text(binding.value, "spec", "paramRef", "parameterNotFoundAction") == "Allow":
             message = "passing parameters: everything passes when the parameters are missing"
@@ -164,7 +195,10 @@ def admission_params_optional(world: World) -> Iterator[Hit]:
 
 @rule("admission-params-to-nothing", Severity.ERROR)
 def admission_params_to_nothing(world: World) -> Iterator[Hit]:
-    """A binding takes its parameters from an object that is not in the folder, though others of its kind are."""
+    """A binding takes its parameters from an object that is not in the folder, though others of its kind are.
+
+    With parameterNotFoundAction Deny every request is refused, with Allow none is.
+    """
     for binding in world.of_kind(_BINDING):
         policy = world.find(_POLICY, text(binding.value, "spec", "policyName") or "")
         kind = text(policy.value, "spec", "paramKind", "kind") if policy else None
@@ -178,7 +212,11 @@ def admission_params_to_nothing(world: World) -> Iterator[Hit]:
 
 @rule("admission-binding-selects-no-namespace", Severity.WARNING)
 def admission_binding_selects_no_namespace(world: World) -> Iterator[Hit]:
-    """A binding (or policy) is for namespaces with a label that no namespace of the folder has."""
+    """A binding (or policy) is for namespaces with a label that no namespace of the folder has.
+
+    Namespaces have `kubernetes.io/metadata.name` and what people put on them. A selector for a label that nobody
+    sets leaves every tenant unchecked, without any error.
+    """
     for found in world.of_kind(_POLICY, _BINDING):
         block = "matchConstraints" if found.kind == _POLICY else "matchResources"
         chosen = selector(look(found.value, "spec", block, "namespaceSelector"))

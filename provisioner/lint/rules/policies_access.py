@@ -40,7 +40,11 @@ def _words(item: object, field: str) -> list[str]:
 
 @rule("role-grants-everything", Severity.WARNING)
 def role_grants_everything(world: World) -> Iterator[Hit]:
-    """A role grants every verb on every resource: whoever has it owns the namespace, or the cluster."""
+    """A role grants every verb on every resource: whoever has it owns the namespace, or the cluster.
+
+    Reading Secrets, running commands in pods and giving oneself more rights are part of it. Operators that manage
+    arbitrary objects may need it; model servers and agents do not.
+    """
     for role, path, item in _rules(world):
         if "*" in _words(item, "verbs") and "*" in _words(item, "resources"):
             message = f"granting access: every verb on every resource: {shown(role.name)}"
@@ -49,7 +53,10 @@ def role_grants_everything(world: World) -> Iterator[Hit]:
 
 @rule("role-grants-by-wildcard", Severity.INFO)
 def role_grants_by_wildcard(world: World) -> Iterator[Hit]:
-    """A role names verbs or resources by `*`, which also grants what later versions add."""
+    """A role names verbs or resources by `*`, which also grants what later versions add.
+
+    A new verb or subresource (`pods/exec`, `serviceaccounts/token`) is granted on the day it appears.
+    """
     for role, path, item in _rules(world):
         if ("*" in _words(item, "verbs")) != ("*" in _words(item, "resources")):
             message = f"granting access: a wildcard in {shown(role.name)}"
@@ -102,7 +109,11 @@ def _subjects(world: World) -> Iterator[tuple[Object, FieldPath, str, str | None
 
 @rule("cluster-admin-granted", Severity.WARNING)
 def cluster_admin_granted(world: World) -> Iterator[Hit]:
-    """A service account is bound to cluster-admin: every pod that runs with it owns the cluster."""
+    """A service account is bound to cluster-admin: every pod that runs with it owns the cluster.
+
+    An engine or agent that is taken over then reads every tenant's Secrets. Few controllers need more than a role
+    of their own.
+    """
     for binding, path, name, _ in _subjects(world):
         if text(binding.value, "roleRef", "name") == "cluster-admin" and binding.kind == "ClusterRoleBinding":
             message = f"granting access: service account {shown(name)} owns the cluster"
@@ -111,7 +122,11 @@ def cluster_admin_granted(world: World) -> Iterator[Hit]:
 
 @rule("binding-subject-without-namespace", Severity.ERROR)
 def binding_subject_without_namespace(world: World) -> Iterator[Hit]:
-    """A binding names a service account without its namespace, which the API server refuses."""
+    """A binding names a service account without its namespace, which the API server refuses.
+
+    A service account is known by namespace and name. The API server answers `subjects[0].namespace: Required
+    value`, in a RoleBinding too.
+    """
     for binding, path, name, namespace in _subjects(world):
         if namespace is None and look(binding.value, *path, "namespace") is None:
             message = f"granting access: service account {shown(name)} has no namespace"
@@ -120,7 +135,11 @@ def binding_subject_without_namespace(world: World) -> Iterator[Hit]:
 
 @rule("binding-subject-missing", Severity.ERROR)
 def binding_subject_missing(world: World) -> Iterator[Hit]:
-    """A binding names a service account that the folder does not hold, though it holds others in that namespace."""
+    """A binding names a service account that the folder does not hold, though it holds others in that namespace.
+
+    Bindings to accounts that do not exist are accepted; the pods that should have the rights get `forbidden` at run
+    time.
+    """
     accounts = list(world.of_kind("ServiceAccount"))
     for binding, path, name, namespace in _subjects(world):
         near = [found.name for found in accounts if found.namespace == namespace or found.namespace is None]

@@ -53,7 +53,11 @@ _RESTRICTED_VOLUMES = frozenset(
 
 @rule("namespace-without-pod-security", Severity.INFO)
 def namespace_without_pod_security(world: World) -> Iterator[Hit]:
-    """A namespace does not say which Pod Security level it enforces, so privileged pods are allowed."""
+    """A namespace does not say which Pod Security level it enforces, so privileged pods are allowed.
+
+    Pod Security admission is built in and off by default. `restricted` fits model servers: they need neither root
+    nor the host. `audit` and `warn` labels show beforehand what would be refused.
+    """
     for space in world.of_kind("Namespace"):
         if may_hold_tenants(space.name) and f"{_PREFIX}enforce" not in mapping(space.value, "metadata", "labels"):
             message = "isolating namespace: no Pod Security level is enforced"
@@ -63,7 +67,11 @@ def namespace_without_pod_security(world: World) -> Iterator[Hit]:
 
 @rule("pod-security-label-unknown", Severity.ERROR)
 def pod_security_label_unknown(world: World) -> Iterator[Hit]:
-    """A namespace has a Pod Security label that does not exist, or a level that does not, so nothing is enforced."""
+    """A namespace has a Pod Security label that does not exist, or a level that does not, so nothing is enforced.
+
+    Labels are free text, so the API server accepts every one; the admission plug-in only knows enforce, audit,
+    warn, their versions, and the levels privileged, baseline and restricted.
+    """
     for space in world.of_kind("Namespace"):
         for key, value in mapping(space.value, "metadata", "labels").items():
             name = key.removeprefix(_PREFIX) if isinstance(key, str) and key.startswith(_PREFIX) else None

@@ -128,7 +128,10 @@ def quota_count_without_group(world: World) -> Iterator[Hit]:
 
 @rule("quota-value-malformed", Severity.ERROR)
 def quota_value_malformed(world: World) -> Iterator[Hit]:
-    """A ResourceQuota has a value that is no quantity, is negative, or is a fraction of what is counted whole."""
+    """A ResourceQuota has a value that is no quantity, is negative, or is a fraction of what is counted whole.
+
+    GPUs, pods and objects are counted in whole numbers; memory takes suffixes such as Gi.
+    """
     for quota, key, value in _hard(world):
         found = amount(value)
         is_whole = key in _CORE or key.startswith("count/") or key.startswith("requests.nvidia.com/")
@@ -140,7 +143,11 @@ def quota_value_malformed(world: World) -> Iterator[Hit]:
 
 @rule("quota-scope-unknown", Severity.ERROR)
 def quota_scope_unknown(world: World) -> Iterator[Hit]:
-    """A ResourceQuota has a scope that does not exist, or scopes that exclude each other; it is refused."""
+    """A ResourceQuota has a scope that does not exist, or scopes that exclude each other; it is refused.
+
+    Scopes are BestEffort, NotBestEffort, Terminating, NotTerminating, PriorityClass, CrossNamespacePodAffinity and
+    VolumeAttributesClass.
+    """
     for quota in world.of_kind("ResourceQuota"):
         found = list(items(quota.value, "spec", "scopes"))
         found += [
@@ -282,7 +289,11 @@ def _ranges(world: World) -> Iterator[tuple[Object, FieldPath, Mapping[str, Any]
 
 @rule("limit-range-contradicts-itself", Severity.ERROR)
 def limit_range_contradicts_itself(world: World) -> Iterator[Hit]:
-    """A LimitRange has a minimum above its maximum, or a default outside of them; the API server refuses it."""
+    """A LimitRange has a minimum above its maximum, or a default outside of them; the API server refuses it.
+
+    An update of one of the numbers is the usual cause. The whole LimitRange is refused, so no default is set
+    either.
+    """
     for found, path, item in _ranges(world):
         for low, high in _ORDER:
             for name, value in mapping(item, low).items():
@@ -295,7 +306,11 @@ def limit_range_contradicts_itself(world: World) -> Iterator[Hit]:
 
 @rule("limit-range-refuses-container", Severity.ERROR)
 def limit_range_refuses_container(world: World) -> Iterator[Hit]:
-    """A container beside a LimitRange asks for more than its maximum or less than its minimum, and is refused."""
+    """A container beside a LimitRange asks for more than its maximum or less than its minimum, and is refused.
+
+    The workload is accepted; its controller reports `maximum memory usage per Container is …` and stays at zero
+    pods.
+    """
     for found, path, item in _ranges(world):
         if text(item, "type") != "Container" or found.namespace is None:
             continue

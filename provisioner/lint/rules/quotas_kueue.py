@@ -26,7 +26,10 @@ def _queued(world: World) -> Iterator[tuple[PodTemplate, str]]:
 
 @rule("kueue-queue-missing", Severity.ERROR)
 def kueue_queue_missing(world: World) -> Iterator[Hit]:
-    """A workload names a LocalQueue that its namespace does not have, so it is never admitted."""
+    """A workload names a LocalQueue that its namespace does not have, so it is never admitted.
+
+    Kueue keeps the workload suspended and only says so in its Workload object: `LocalQueue doesn't exist`.
+    """
     names = [queue.name for queue in world.of_kind("LocalQueue")]
     for pod, name in _queued(world):
         if names and world.find("LocalQueue", name, namespace=pod.namespace) is None:
@@ -38,7 +41,10 @@ def kueue_queue_missing(world: World) -> Iterator[Hit]:
 
 @rule("kueue-cluster-queue-missing", Severity.ERROR)
 def kueue_cluster_queue_missing(world: World) -> Iterator[Hit]:
-    """A LocalQueue leads to a ClusterQueue that the folder does not hold, though it holds others."""
+    """A LocalQueue leads to a ClusterQueue that the folder does not hold, though it holds others.
+
+    The LocalQueue stays inactive with `ClusterQueueDoesNotExist`, and its workloads stay suspended.
+    """
     names = [queue.name for queue in world.of_kind("ClusterQueue")]
     for queue in world.of_kind("LocalQueue"):
         name = text(queue.value, "spec", "clusterQueue")
@@ -51,7 +57,10 @@ def kueue_cluster_queue_missing(world: World) -> Iterator[Hit]:
 
 @rule("kueue-flavor-missing", Severity.ERROR)
 def kueue_flavor_missing(world: World) -> Iterator[Hit]:
-    """A ClusterQueue names a resource flavor that the folder does not hold, so the queue stays inactive."""
+    """A ClusterQueue names a resource flavor that the folder does not hold, so the queue stays inactive.
+
+    A ClusterQueue is active only when all its flavors exist (`FlavorNotFound`); until then nothing is admitted.
+    """
     names = [flavor.name for flavor in world.of_kind("ResourceFlavor")]
     for queue in world.of_kind("ClusterQueue"):
         for path, group in items(queue.value, "spec", "resourceGroups"):

@@ -149,7 +149,11 @@ def _is_copied(found: Object | None) -> bool:
 
 @rule("reference-key-missing", Severity.ERROR)
 def reference_key_missing(world: World) -> Iterator[Hit]:
-    """A pod takes an entry of a ConfigMap or Secret that has no such entry; the container does not start."""
+    """A pod takes an entry of a ConfigMap or Secret that has no such entry; the container does not start.
+
+    The container waits in `CreateContainerConfigError: couldn't find key`. References marked optional and objects
+    that something else fills are left out.
+    """
     for found in references(world):
         places = offered(world).get(found.kind, {}).get(found.name, ()) if found.key else ()
         near = [place.object for place in places if same_namespace(place.namespace, found.namespace)]
@@ -281,7 +285,10 @@ def read_write_once_volume_shared(world: World) -> Iterator[Hit]:
 
 @rule("claim-incomplete", Severity.ERROR)
 def claim_incomplete(world: World) -> Iterator[Hit]:
-    """A volume claim has no access mode or no size, so the API server refuses it."""
+    """A volume claim has no access mode or no size, so the API server refuses it.
+
+    The API server answers `spec.accessModes: Required value` or `spec.resources[storage]: Required value`.
+    """
     claims: list[tuple[Object, FieldPath, Any]] = [
         (claim, (), claim.value) for claim in world.of_kind("PersistentVolumeClaim")
     ]

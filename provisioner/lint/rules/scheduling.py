@@ -74,7 +74,11 @@ def node_selector_without_nodes(world: World) -> Iterator[Hit]:
 
 @rule("zone-without-nodes", Severity.ERROR)
 def zone_without_nodes(world: World) -> Iterator[Hit]:
-    """A pod asks for a zone in which no node or pool of the folder is."""
+    """A pod asks for a zone in which no node or pool of the folder is.
+
+    Zones are compared with those that Karpenter requirements, node types and Node objects state. Volumes are bound
+    to zones too, so a moved pool leaves its claims behind.
+    """
     for pod in _placed(world):
         for path, wanted in requirements(pod):
             if wanted[0] == _ZONE and not any(found.may_have(wanted) for found in nodes(world)):
@@ -85,7 +89,10 @@ def zone_without_nodes(world: World) -> Iterator[Hit]:
 
 @rule("node-labels-never-together", Severity.ERROR)
 def node_labels_never_together(world: World) -> Iterator[Hit]:
-    """Each node label that a pod asks for is there, but no sort of nodes has all of them."""
+    """Each node label that a pod asks for is there, but no sort of nodes has all of them.
+
+    Usual causes are a zone that the wanted GPU is not sold in, and a nodeSelector that an overlay added to.
+    """
     for pod in _placed(world):
         wanted = [requirement for _, requirement in requirements(pod)]
         alone = all(any(found.may_have(one) for found in nodes(world)) for one in wanted)
@@ -116,7 +123,11 @@ def taint_not_tolerated(world: World) -> Iterator[Hit]:
 
 @rule("pod-larger-than-every-node", Severity.ERROR)
 def pod_larger_than_every_node(world: World) -> Iterator[Hit]:
-    """A pod asks for more CPU, memory or GPUs than any node it could run on has; it stays Pending."""
+    """A pod asks for more CPU, memory or GPUs than any node it could run on has; it stays Pending.
+
+    A dynamic pool does not help: the Platform and Karpenter only make node types that exist. A bit of each node
+    goes to the kubelet and daemons, so a pod of exactly the node's size does not fit either.
+    """
     for pod in _placed(world):
         found = candidates(world, pod)
         if not found or any(node.capacity is None for node in found):
@@ -217,7 +228,11 @@ def _places(world: World, pod: PodTemplate, key: str | None) -> int | None:
 
 @rule("spread-needs-more-zones", Severity.ERROR)
 def spread_needs_more_zones(world: World) -> Iterator[Hit]:
-    """A required topology spread wants more domains (minDomains) than the nodes of the folder have."""
+    """A required topology spread wants more domains (minDomains) than the nodes of the folder have.
+
+    With fewer domains than minDomains the smallest count is taken as zero, so no domain may hold more than maxSkew
+    pods, and the rest stays Pending.
+    """
     for pod in _placed(world):
         for path, item in items(pod.spec, "topologySpreadConstraints"):
             least, places = whole(item, "minDomains"), _places(world, pod, text(item, "topologyKey"))

@@ -166,7 +166,11 @@ def node_label_misspelt(world: World) -> Iterator[Hit]:
 
 @rule("spread-counts-no-pod", Severity.WARNING)
 def spread_counts_no_pod(world: World) -> Iterator[Hit]:
-    """A topology spread constraint does not select the pod's own labels, so it spreads nothing."""
+    """A topology spread constraint does not select the pod's own labels, so it spreads nothing.
+
+    The skew is counted over the pods that labelSelector selects. Without one, or with another workload's labels,
+    the constraint never has anything to balance.
+    """
     for pod in world.pods:
         for path, item in items(pod.spec, "topologySpreadConstraints"):
             found = selector(look(item, "labelSelector"))

@@ -67,7 +67,10 @@ def _leading(world: World) -> Iterator[tuple[Object, tuple[PodTemplate, ...], Fi
 
 @rule("service-port-unknown", Severity.ERROR)
 def service_port_unknown(world: World) -> Iterator[Hit]:
-    """A Service leads to a named port that no container of its pods has; such a Service has no endpoints."""
+    """A Service leads to a named port that no container of its pods has; such a Service has no endpoints.
+
+    Named target ports are looked up in every pod by itself; a pod without the name is left out of the endpoints.
+    """
     for service, pods, path, target in _leading(world):
         if not isinstance(target, str) or isinstance(target, Hole) or "{{" in target or target.isdigit():
             continue
@@ -99,7 +102,11 @@ def service_port_closed(world: World) -> Iterator[Hit]:
 
 @rule("service-ports-unnamed", Severity.ERROR)
 def service_ports_unnamed(world: World) -> Iterator[Hit]:
-    """A Service with several ports has one without a name, or two of one name or number; the API server refuses it."""
+    """A Service with several ports has one without a name, or two of one name or number; the API server refuses it.
+
+    `spec.ports[1].name: Required value`. Routes and monitors refer to ports by number and by name, so both must
+    tell them apart.
+    """
     for service in world.of_kind("Service"):
         entries = list(items(service.value, "spec", "ports"))
         names = Counter(text(item, "name") for _, item in entries)
@@ -137,7 +144,11 @@ def _quoted(owner: Object, path: FieldPath, value: object) -> Iterator[Hit]:
 
 @rule("service-without-selector", Severity.WARNING)
 def service_without_selector(world: World) -> Iterator[Hit]:
-    """A Service has no selector and nothing in the folder gives it endpoints, so it leads nowhere."""
+    """A Service has no selector and nothing in the folder gives it endpoints, so it leads nowhere.
+
+    Services without a selector are for endpoints that something else keeps, such as a database outside. Without an
+    EndpointSlice callers get a timeout.
+    """
     for service in world.of_kind("Service"):
         spec = mapping(service.value, "spec")
         if service.group or not spec or spec.get("selector") or spec.get("type") == "ExternalName":
@@ -149,23 +160,13 @@ def service_without_selector(world: World) -> Iterator[Hit]:
             yield Hit(at=service, path=("spec",), message=message, fix="add spec.selector with the labels of the pods")
 
 
-@rule("headless-service-maps-ports", Severity.INFO)
-def headless_service_maps_ports(world: World) -> Iterator[Hit]:
-    """A headless Service has a port that differs from its targetPort; nobody translates it.
-
-    Names of a headless Service resolve to pod addresses, so callers must use the pod's port.
-    """
-    for service in world.of_kind("Service"):
-        for path, item in items(service.value, "spec", "ports"):
-            port, target = whole(item, "port"), whole(item, "targetPort")
-            if look(service.value, "spec", "clusterIP") == "None" and port and target and port != target:
-                message = f"mapping port: headless, so callers of {port} reach pods that listen on {shown(str(target))}"
-                yield Hit(at=service, path=path, message=message, fix=f"set port: {target}")
-
-
 @rule("headless-load-balancer", Severity.ERROR)
 def headless_load_balancer(world: World) -> Iterator[Hit]:
-    """A Service of type LoadBalancer or NodePort has clusterIP None, which the API server refuses."""
+    """A Service of type LoadBalancer or NodePort has clusterIP None, which the API server refuses.
+
+    A load balancer needs the address that `None` says there is none of: `may not be set to 'None' for LoadBalancer
+    services`.
+    """
     for service in world.of_kind("Service"):
         spec = mapping(service.value, "spec")
         if spec.get("clusterIP") == "None" and spec.get("type") in ("LoadBalancer", "NodePort"):
@@ -176,7 +177,11 @@ def headless_load_balancer(world: World) -> Iterator[Hit]:
 
 @rule("probe-port-unknown", Severity.ERROR)
 def probe_port_unknown(world: World) -> Iterator[Hit]:
-    """A probe asks a named port that its container does not have, so it fails for ever."""
+    """A probe asks a named port that its container does not have, so it fails for ever.
+
+    A start-up or liveness probe that cannot find its port kills the container again and again; a readiness probe
+    keeps it out of the Service.
+    """
     for pod in world.pods:
         for container in pod.containers:
             names = [text(item, "name") for _, item in items(container.value, "ports")]

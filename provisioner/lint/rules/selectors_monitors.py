@@ -93,7 +93,11 @@ def _why_no_service(world: World, found: Selector, spaces: tuple[str | None, ...
 
 @rule("pod-monitor-selects-nothing", Severity.ERROR)
 def pod_monitor_selects_nothing(world: World) -> Iterator[Hit]:
-    """A PodMonitor selects no pod, so nothing is scraped: labels differ, or the pods are in another namespace."""
+    """A PodMonitor selects no pod, so nothing is scraped: labels differ, or the pods are in another namespace.
+
+    A PodMonitor looks into its own namespace unless namespaceSelector names others. Scalers that use the metric
+    then see no data and keep the replicas as they are.
+    """
     for monitor, found, spaces in _monitors(world, "PodMonitor"):
         if _found_pods(world, found, spaces) or found.is_empty:
             continue

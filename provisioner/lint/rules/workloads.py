@@ -50,7 +50,10 @@ def workload_selector_mismatch(world: World) -> Iterator[Hit]:
 
 @rule("workload-selector-empty", Severity.ERROR)
 def workload_selector_empty(world: World) -> Iterator[Hit]:
-    """A workload has an empty selector, which the API server refuses for apps/v1 workloads."""
+    """A workload has an empty selector, which the API server refuses for apps/v1 workloads.
+
+    An empty selector would adopt every pod of the namespace.
+    """
     for pod, found in _with_selector(world):
         if found.is_empty:
             message = "matching selector: it is empty, which the API server refuses"
@@ -110,7 +113,11 @@ _UNIQUE = (
 
 @rule("name-twice-in-pod", Severity.ERROR)
 def name_twice_in_pod(world: World) -> Iterator[Hit]:
-    """Two containers, volumes, ports or mount paths of one pod have the same name, which the API server refuses."""
+    """Two containers, volumes, ports or mount paths of one pod have the same name, which the API server refuses.
+
+    The workload is refused with `Duplicate value`, or, for mount paths, with `must be unique`. Init containers and
+    containers share their names.
+    """
     for pod in world.pods:
         for part, key, what in _UNIQUE:
             found = [(path, text(item, key)) for path, item in items(pod.spec, part)]
@@ -135,7 +142,11 @@ def _twice(pod: PodTemplate, found: list[tuple[FieldPath, str | None]], what: st
 
 @rule("environment-variable-twice", Severity.WARNING)
 def environment_variable_twice(world: World) -> Iterator[Hit]:
-    """A container sets one environment variable twice; the last one wins, whatever the first one was for."""
+    """A container sets one environment variable twice; the last one wins, whatever the first one was for.
+
+    It happens when a base and an overlay both set the variable, or a block was copied. Tools that merge by name
+    drop one of the two without a word.
+    """
     for pod in world.pods:
         for container in pod.containers:
             found = [(path, text(item, "name")) for path, item in items(container.value, "env")]
@@ -165,7 +176,10 @@ def mount_without_volume(world: World) -> Iterator[Hit]:
 
 @rule("volume-not-mounted", Severity.INFO)
 def volume_not_mounted(world: World) -> Iterator[Hit]:
-    """A pod has a volume that no container mounts: a mount was forgotten, or the volume can go."""
+    """A pod has a volume that no container mounts: a mount was forgotten, or the volume can go.
+
+    An emptyDir for /dev/shm or a model cache that nobody mounts is a usual cause of slow or crashing engines.
+    """
     for pod in world.pods:
         used = {
             text(item, "name")
@@ -203,7 +217,10 @@ def port_name_refused(world: World) -> Iterator[Hit]:
 
 @rule("cron-schedule-malformed", Severity.ERROR)
 def cron_schedule_malformed(world: World) -> Iterator[Hit]:
-    """A CronJob's schedule has not the five fields of cron, so the API server refuses it."""
+    """A CronJob's schedule has not the five fields of cron, so the API server refuses it.
+
+    Minute, hour, day of month, month, day of week; there is no field for seconds. `@daily` and its like work too.
+    """
     for job in world.of_kind("CronJob"):
         schedule = text(job.value, "spec", "schedule")
         if schedule and not schedule.startswith("@") and len(schedule.split()) != 5 and "{{" not in schedule:
@@ -258,7 +275,11 @@ def _plain_jobs(world: World) -> Iterator[Object]:
 
 @rule("job-never-cleaned-up", Severity.INFO)
 def job_never_cleaned_up(world: World) -> Iterator[Hit]:
-    """A Job has no ttlSecondsAfterFinished: it and its pods stay until somebody deletes them."""
+    """A Job has no ttlSecondsAfterFinished: it and its pods stay until somebody deletes them.
+
+    Warm-up and benchmark Jobs add up, and a Job of the same name cannot be made again before the old one is gone.
+    CronJobs and hooks are cleaned up by their owners.
+    """
     for job in _plain_jobs(world):
         if mapping(job.value, "spec") and look(job.value, "spec", "ttlSecondsAfterFinished") is None:
             message = "cleaning up job: no ttlSecondsAfterFinished"
@@ -268,7 +289,10 @@ def job_never_cleaned_up(world: World) -> Iterator[Hit]:
 
 @rule("job-retries-by-default", Severity.INFO)
 def job_retries_by_default(world: World) -> Iterator[Hit]:
-    """A Job does not say how often it may fail; the default is 6 times with growing pauses."""
+    """A Job does not say how often it may fail; the default is 6 times with growing pauses.
+
+    For a warm-up that takes a GPU or calls a paid endpoint, seven attempts may be more than meant.
+    """
     for job in world.of_kind("Job"):
         spec = mapping(job.value, "spec")
         if spec and "backoffLimit" not in spec and "backoffLimitPerIndex" not in spec:
@@ -278,7 +302,11 @@ def job_retries_by_default(world: World) -> Iterator[Hit]:
 
 @rule("volume-with-two-sources", Severity.ERROR)
 def volume_with_two_sources(world: World) -> Iterator[Hit]:
-    """A volume has more than one source, which the API server refuses: `may not specify more than 1 volume type`."""
+    """A volume has more than one source, which the API server refuses: `may not specify more than 1 volume type`.
+
+    It happens when an overlay adds a claim to a volume that the base makes an emptyDir: a strategic merge keeps
+    both, unless the overlay sets the old one to null.
+    """
     for pod in world.pods:
         for path, item in items(pod.spec, "volumes"):
             sources = sorted(str(key) for key in item if key != "name") if isinstance(item, Mapping) else []
