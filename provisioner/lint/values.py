@@ -37,7 +37,7 @@ def is_known(value: Any) -> bool:
 def look(value: Any, *path: str | int) -> Any:
     """What stands at a path, None where there is nothing."""
     for part in path:
-        if isinstance(value, Mapping) and isinstance(part, str):
+        if isinstance(value, dict):
             value = value.get(part)
         elif isinstance(value, list) and isinstance(part, int) and -len(value) <= part < len(value):
             value = value[part]
@@ -49,7 +49,7 @@ def look(value: Any, *path: str | int) -> Any:
 def mapping(value: Any, *path: str | int) -> Mapping[str, Any]:
     """The mapping at a path, empty where there is none."""
     found = look(value, *path)
-    return found if isinstance(found, Mapping) else _NOTHING
+    return found if isinstance(found, dict) else _NOTHING
 
 
 def items(value: Any, *path: str | int) -> Iterator[tuple[FieldPath, Any]]:

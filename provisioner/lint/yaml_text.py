@@ -39,8 +39,7 @@ _DIRECTIVE = re.compile(r"^%", re.MULTILINE)
 _TAG = "tag:yaml.org,2002:"
 _MAYBE_NO_TEXT = frozenset("+-.0123456789yYnNtTfFoO~") | {""}
 """First characters of plain scalars that may be something other than text."""
-_PLAIN = "plain"
-_QUOTED = "quoted"
+_UNTAGGED = "untagged"
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -98,15 +97,15 @@ def parse_documents(
         )
         walk = _Walk(document)
         try:
-            if len(_STRUCTURE.findall(chunk)) > MAX_NODES:
+            if len(chunk) > MAX_NODES and len(_STRUCTURE.findall(chunk)) > MAX_NODES:
                 raise _Refused(0, "yaml-too-large", f"reading document: more than {MAX_NODES} values", "split it")
             for node in _compose(chunk):
-                document.value = walk.value(node, (), 0)
+                document.value = walk.value(node)
         except yaml.YAMLError as error:
             walk.oddities = [_syntax_oddity(error, document)]
         except _Refused as error:
             document.value = None
-            walk.note(error.rule, error.line, (), error.message, fix=error.fix)
+            walk.note(error.rule, error.line, error.message, fix=error.fix)
         document.oddities, document.disagreements = tuple(walk.oddities), tuple(walk.disagreements)
         if document.value is not None or document.oddities:
             yield document
@@ -127,17 +126,12 @@ def _chunks(text: str) -> Iterator[tuple[str, int]]:
 
 
 class _Bare:
-    """Spares the resolver's regular expressions: the walk decides by itself what a plain scalar is."""
+    """Spares the resolver's regular expressions: the walk decides by itself what a plain scalar is.
 
-    def descend_resolver(self, current: Any, index: Any) -> None:
-        """Nothing to prepare."""
+    Called for every node; a method of a constant text answers without running any Python.
+    """
 
-    def ascend_resolver(self) -> None:
-        """Nothing to forget."""
-
-    def resolve(self, kind: type[Node], _value: str | None, implicit: Any) -> str:
-        """Whether a scalar stands there plain."""
-        return _PLAIN if kind is ScalarNode and implicit[0] else _QUOTED
+    descend_resolver = ascend_resolver = resolve = staticmethod(_UNTAGGED.format)
 
 
 class _PureLoader(_Bare, Reader, Scanner, Parser, Composer):
@@ -180,29 +174,30 @@ class _Refused(Exception):
 
 @dataclass(slots=True)
 class _Walk:
-    """From nodes to values."""
+    """From nodes to values. `path` leads to the container that is being walked."""
 
     document: YamlDocument
     oddities: list[Oddity] = field(default_factory=list)
     disagreements: list[Disagreement] = field(default_factory=list)
+    path: list[str | int] = field(default_factory=list)
     open: set[int] = field(default_factory=set)
     done: dict[int, tuple[Any, int]] = field(default_factory=dict)
     count: int = 0
 
-    def note(self, rule: str, line: int, path: FieldPath, message: str, *, fix: str) -> None:
-        """Something is odd on a line (from 0) of the document."""
+    def note(self, rule: str, line: int, message: str, *, fix: str, name: str | None = None) -> None:
+        """Something is odd on a line (from 0) of the document, at an entry of the container or at itself."""
+        path = tuple(self.path) if name is None else (*self.path, name)
         place = self.document.place(line)
         self.oddities.append(
             Oddity(rule=rule, file=self.document.file, at_line=place, path=path, message=message, fix=fix)
         )
 
-    def value(self, node: Node, path: FieldPath, depth: int) -> Any:
-        """The value of a node."""
-        self.count += 1
+    def value(self, node: Node) -> Any:
+        """The value of a node that stands at the path."""
         if isinstance(node, ScalarNode):
-            return self.scalar(node, path)
+            return self.scalar(node, None)
         line = node.start_mark.line
-        if depth > MAX_DEPTH:
+        if len(self.path) > MAX_DEPTH:
             raise _Refused(line, "yaml-too-deep", f"reading value: nested deeper than {MAX_DEPTH}", "nest less")
         if self.count > MAX_NODES:
             message = f"reading document: aliases written out make more than {MAX_NODES} values"
@@ -217,94 +212,96 @@ class _Walk:
             raise _Refused(line, "yaml-too-deep", message, "remove the alias that leads back to itself")
         self.open.add(key)
         before = self.count
-        made = self.mapping(node, path, depth) if isinstance(node, MappingNode) else self.items(node, path, depth)
+        self.count += len(node.value) + 1
+        made = self.mapping(node) if isinstance(node, MappingNode) else self.items(node)
         self.open.discard(key)
         self.done[key] = made, self.count - before
         return made
 
-    def items(self, node: Node, path: FieldPath, depth: int) -> list[Any]:
+    def items(self, node: Node) -> list[Any]:
         """The items of a list."""
-        return [self.value(item, (*path, position), depth + 1) for position, item in enumerate(node.value)]
+        return [self.part(item, position) for position, item in enumerate(node.value)]
 
-    def mapping(self, node: Node, path: FieldPath, depth: int) -> dict[str, Any]:
+    def part(self, node: Node, name: str | int) -> Any:
+        """The value of an entry or item of the container at the path."""
+        if isinstance(node, ScalarNode):
+            return self.scalar(node, name)
+        self.path.append(name)
+        made = self.value(node)
+        self.path.pop()
+        return made
+
+    def mapping(self, node: Node) -> dict[str, Any]:
         """The entries of a mapping; those that it merges come first, so that its own win."""
         found: dict[str, Any] = {}
-        lines: dict[str, int] = {}
+        merged: dict[str, Any] = {}
+        masked = self.document.masked
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
-                self.odd_key(key_node, path)
+                self.odd_key(key_node)
                 continue
-            if key_node.value == "<<" and key_node.tag == _PLAIN:
-                for name, value in self.merged(value_node, path, depth):
-                    found.setdefault(name, value)
+            if key_node.value == "<<" and not key_node.style:
+                merged |= {name: value for name, value in self.merged(value_node) if name not in merged}
                 continue
-            key = self.key(key_node, path)
-            line = key_node.start_mark.line
-            if key in lines and not (self.document.masked and self.document.masked.has_branches):
-                first = self.document.place(lines[key])
-                message = f"reading key: it stands on line {first} already: {shown(key)}"
+            name = _key_text(key_node, masked)
+            if name != key_node.value and masked is None:
+                reading = read_plain(key_node.value)
+                place = (*self.path, name)
+                self.disagreements.append(Disagreement(path=place, text=key_node.value, reading=reading, is_key=True))
+            if name in found and not (masked and masked.has_branches):
+                message = f"reading key: it stands here already: {shown(name)}"
                 fix = "keep one of them; readers take the last one, or refuse the file"
-                self.note("yaml-duplicate-key", line, (*path, key), message, fix=fix)
-            lines[key] = line
-            found[key] = self.value(value_node, (*path, key), depth + 1)
-        return found
+                self.note("yaml-duplicate-key", key_node.start_mark.line, message, fix=fix, name=name)
+            found[name] = self.part(value_node, name)
+        return {**merged, **found} if merged else found
 
-    def key(self, node: ScalarNode, path: FieldPath) -> str:
-        """A key as text; noted where it becomes another one."""
-        name = _key_text(node, self.document.masked)
-        if name != node.value and self.document.masked is None:
-            found = Disagreement(path=(*path, name), text=node.value, reading=read_plain(node.value), is_key=True)
-            self.disagreements.append(found)
-        return name
-
-    def merged(self, node: Node, path: FieldPath, depth: int) -> Iterator[tuple[str, Any]]:
+    def merged(self, node: Node) -> Iterator[tuple[str, Any]]:
         """What `<<` brings."""
-        parts = node.value if isinstance(node, SequenceNode) else [node]
-        for part in parts:
-            value = self.value(part, path, depth + 1)
+        for part in node.value if isinstance(node, SequenceNode) else [node]:
+            value = self.value(part)
             if isinstance(value, dict):
                 yield from value.items()
 
-    def odd_key(self, node: Node, path: FieldPath) -> None:
+    def odd_key(self, node: Node) -> None:
         """A mapping or a list as key: in most cases braces that nobody quoted."""
         if isinstance(node, MappingNode):
             message, fix = "reading value: `{{` outside quotes starts a mapping", "quote the text with the `{{ }}`"
-            self.note("yaml-braces-outside-quotes", node.start_mark.line, path, message, fix=fix)
+            self.note("yaml-braces-outside-quotes", node.start_mark.line, message, fix=fix)
         else:
             message, fix = "reading key: it is a list", "use a text as key"
-            self.note("yaml-malformed", node.start_mark.line, path, message, fix=fix)
+            self.note("yaml-malformed", node.start_mark.line, message, fix=fix)
 
-    def scalar(self, node: ScalarNode, path: FieldPath) -> Any:
+    def scalar(self, node: ScalarNode, name: str | int | None) -> Any:
         """A scalar: what plain ones mean, and the texts of others."""
         text: str = node.value
-        tag = node.tag
         masked = self.document.masked
         if masked and masked.has_mark(text):
-            return (Hole if tag == _PLAIN else TextHole)(masked.original(text))
-        if tag == _PLAIN:
-            reading = read_plain(text)
-            if reading.doubt:
-                self.disagreements.append(Disagreement(path=path, text=text, reading=reading))
-            return reading.value
-        if tag == _QUOTED or tag == f"{_TAG}str":
+            return (TextHole if node.style else Hole)(masked.original(text))
+        if node.tag != _UNTAGGED:
+            return self.tagged(node)
+        if node.style or text[:1] not in _MAYBE_NO_TEXT:
             return text
-        return self.tagged(node, path)
+        reading = read_plain(text)
+        if reading.doubt:
+            place = tuple(self.path) if name is None else (*self.path, name)
+            self.disagreements.append(Disagreement(path=place, text=text, reading=reading))
+        return reading.value
 
-    def tagged(self, node: ScalarNode, path: FieldPath) -> Any:
+    def tagged(self, node: ScalarNode) -> Any:
         """A scalar with a tag of its own."""
         kind = node.tag.removeprefix(_TAG)
         if kind in ("int", "float", "bool", "null"):
             return read_plain(node.value).value
-        if kind not in ("binary", "timestamp"):
+        if kind not in ("str", "binary", "timestamp"):
             message = f"reading value: unknown tag {shown(node.tag)}"
-            self.note("yaml-unknown-tag", node.start_mark.line, path, message, fix="remove the `!` and its name")
+            self.note("yaml-unknown-tag", node.start_mark.line, message, fix="remove the `!` and its name")
         return node.value
 
 
 def _key_text(node: ScalarNode, masked: Masked | None) -> str:
     """A key as text, since JSON knows no other: `on` becomes `true`, and `0644` becomes `420`."""
     text = str(node.value)
-    if node.tag == _PLAIN and text[:1] in _MAYBE_NO_TEXT:
+    if text[:1] in _MAYBE_NO_TEXT and not node.style and node.tag == _UNTAGGED:
         value = read_plain(text).value
         if not isinstance(value, str):
             return json.dumps(value)

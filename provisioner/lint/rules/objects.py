@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from provisioner.catalog.fields import FieldPath, shown
@@ -167,18 +168,21 @@ def _has_waves(*objects: Object) -> bool:
     return any("argocd.argoproj.io/sync-wave" in found.annotations for found in objects)
 
 
-def _repeated(world: World) -> Iterator[tuple[Object, Object]]:
+@lru_cache(maxsize=1)
+def _repeated(world: World) -> Sequence[tuple[Object, Object]]:
     """Objects that stand in a folder for the second time, and the first one."""
+    found_again: list[tuple[Object, Object]] = []
     first: dict[tuple[object, ...], Object] = {}
     for found in world.objects:
         if not found.name or isinstance(look(found.value, "metadata", "name"), Hole) or found.is_built:
             continue
-        folder = PurePosixPath(found.file).parent
+        folder = found.file.rpartition("/")[0]
         key = (folder, found.inside, found.text_path, found.group, found.kind, found.namespace, found.name)
         if key in first:
-            yield found, first[key]
+            found_again.append((found, first[key]))
         else:
             first[key] = found
+    return found_again
 
 
 def _is_name(found: Object, name: str) -> bool:
