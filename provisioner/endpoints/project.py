@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from provisioner.admission.node_types import is_allowed, quota_denial
 from provisioner.domain.finding import Finding
 from provisioner.domain.plan import EndpointPlan
 from provisioner.platform.interface import Manifest
@@ -51,14 +52,14 @@ def check_project(
 
 def _allowed(spec: Mapping[str, Any], plan: EndpointPlan) -> Iterable[Finding]:
     templates, node_types = spec.get("allowedTemplates"), spec.get("allowedNodeTypes")
-    wanted, provider = plan.capacity.node_type, plan.capacity.node_type.partition(".")[0]
+    wanted = plan.capacity.node_type
     names = {str(entry.get("name")) for entry in templates or () if entry.get("kind") == "VirtualClusterTemplate"}
     hint = "bring the project's allowedTemplates and allowedNodeTypes up to date with the tier"
     if templates is not None and not names & {"*", plan.placement.template}:
         message = f"project `{plan.placement.project}` does not allow template: {plan.placement.template}"
         yield Finding(reason="TemplateNotAllowed", message=message, field="tier", hint=hint)
-    types = {str(entry.get("name")) for entry in node_types or ()}
-    if node_types is not None and not types & {wanted, f"{provider}.*"}:
+    types = None if node_types is None else [str(entry.get("name")) for entry in node_types]
+    if not is_allowed(wanted, types):
         message = f"project `{plan.placement.project}` does not allow node type: {wanted}"
         yield Finding(reason="NodeTypeNotAllowed", message=message, field="region", hint=hint)
 
@@ -81,10 +82,11 @@ def _quota(
     }
     for key, amount in wanted.items():
         limit = str(limits.get(key, ""))
-        if limit.isascii() and limit.isdigit() and amount > int(limit):
+        denial = quota_denial(key, wanted=amount, limit=int(limit)) if limit.isascii() and limit.isdigit() else None
+        if denial:
             yield Finding(
                 reason="QuotaExceeded",
-                message=f"project `{plan.placement.project}` {key} limit of {limit} would be exceeded: {amount}",
+                message=f"reading quota of `{plan.placement.project}`: {denial}, needed {amount}",
                 field="scaling.maxReplicas" if key.startswith("nodeclaims") else "tenant",
                 hint="delete an endpoint of this tenant and tier, or raise the tier's quota",
             )

@@ -1,0 +1,203 @@
+"""What `tenantry plan` decides: assumptions of a request, GPUs, memory, roll-out, versions, features."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from provisioner.admission import Forecast, forecast_endpoint
+from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.loader import load_catalog, load_site
+from provisioner.catalog.pack import example_site
+from provisioner.catalog.site import Site
+from provisioner.domain.finding import Severity
+
+CATALOG = load_catalog()
+SITE = load_site(example_site())
+GOOD: dict[str, Any] = {
+    "name": "chat",
+    "tenant": "acme",
+    "model": "Qwen2-VL-2B-Instruct",
+    "region": "eu-central-1",
+    "tier": "dedicated",
+    "scaling": {"minReplicas": 1, "maxReplicas": 2},
+}
+BIG = {**GOOD, "model": "MiniMax-M2.5"}
+
+
+def forecast(raw: Any, *, catalog: Catalog = CATALOG, site: Site = SITE) -> Forecast:
+    return forecast_endpoint(raw, catalog=catalog, site=site)
+
+
+def rules(raw: Any, *, site: Site = SITE, severity: Severity = Severity.ERROR) -> set[tuple[str, str]]:
+    found = forecast(raw, site=site).findings
+    return {(finding.rule, finding.field) for finding in found if finding.severity is severity}
+
+
+def with_serving(raw: dict[str, Any] = GOOD, **serving: Any) -> dict[str, Any]:
+    return {**raw, "serving": serving}
+
+
+def test_every_shipped_model_can_be_planned_somewhere_in_the_example_site() -> None:
+    for model in CATALOG.models.values():
+        profile = "prod" if "prod" in model.profiles else "dev"
+        found = rules({**GOOD, "model": model.id, "profile": profile})
+        assert found <= {("image-not-pinned", "model")}, model.id
+        assert not found or model.master.image == "parakeet"  # its image has no public digest
+
+
+@pytest.mark.parametrize("tier", sorted(CATALOG.tiers))
+def test_the_example_of_every_tier_can_be_planned(tier: str) -> None:
+    """Ledger: TEN-13."""
+    made = forecast({**CATALOG.tiers[tier].example, "profile": "dev"}, site=SITE)
+    assert [finding for finding in made.findings if finding.severity is Severity.ERROR] == []
+    assert made.plan is not None
+    assert made.plan.tier == tier
+
+
+@pytest.mark.parametrize(
+    ("serving", "rule", "field"),
+    [
+        ({"gpus": 0.5}, "wrong-type", "serving.gpus"),
+        ({"gpus": "1"}, "wrong-type", "serving.gpus"),
+        ({"gpus": 0}, "too-few-gpus", "serving.gpus"),
+        ({"gpus": 16}, "too-many-gpus", "serving.gpus"),
+        ({"tensorParallelSize": 5}, "heads-not-divisible", "serving.tensorParallelSize"),
+        ({"gpus": 4, "tensorParallelSize": 8}, "parallelism-mismatch", "serving.gpus"),
+        ({"maxModelLen": 10**6}, "context-too-long", "serving.maxModelLen"),
+        ({"tensorParallelSize": 4, "gpuMemoryUtilization": 0.75}, "context-does-not-fit", "serving.maxModelLen"),
+        ({"tensorParallelSize": 1}, "model-too-big", "model"),
+        ({"extraArgs": ["--host", "::1"]}, "flag-owned", "serving.extraArgs[0]"),
+        ({"extraArgs": ["--port=1"]}, "flag-owned", "serving.extraArgs[0]"),
+        ({"extraArgs": ["--tensor_parallel_size", "8"]}, "flag-owned", "serving.extraArgs[0]"),
+        ({"runtime": "parakeet"}, "model-not-served", "serving.runtime"),
+        ({"image": "https://example.com/v1"}, "hosted-model", "serving.image"),
+        ({"adapters": [{"name": "a", "source": "acme/a"}]}, "custom-code-not-allowed", "serving.adapters"),
+        ({"autoscalingSignal": "moon"}, "invalid-value", "serving.autoscalingSignal"),
+    ],
+)
+def test_what_cannot_work_is_refused_where_it_stands(serving: dict[str, Any], rule: str, field: str) -> None:
+    """Ledger: GPU-01, RUN-03, RUN-10, TEN-03."""
+    assert (rule, field) in rules(with_serving(BIG, **serving))
+
+
+def test_custom_images_and_adapters_need_own_nodes_and_a_sandbox() -> None:
+    """Ledger: TEN-03."""
+    image = f"registry.example.com/acme/vllm:1@sha256:{'a' * 64}"
+    brought = with_serving(image=image, adapters=[{"name": "support", "source": "acme/support"}])
+    assert rules({**brought, "tier": "isolated"}) == set()
+    for tier in ("shared", "dedicated"):
+        assert ("custom-code-not-allowed", "serving.image") in rules({**brought, "tier": tier})
+
+
+def test_an_undigested_image_is_refused_in_prod_only() -> None:
+    """Ledger: RUN-12, RUN-04."""
+    brought = {**with_serving(image="registry.example.com/acme/vllm:latest"), "tier": "isolated"}
+    assert rules(brought) == {("image-not-pinned", "serving.image")}
+    assert rules({**brought, "profile": "dev"}) == set()
+
+
+def test_a_retired_image_is_neither_option_nor_fallback() -> None:
+    """Ledger: RUN-11."""
+    site = SITE.model_copy(update={"retired_images": ("vllm/vllm-openai",)})
+    assert ("image-retired", "model") in rules(GOOD, site=site)
+
+
+def test_a_sovereign_site_runs_one_engine_and_takes_nothing_hosted() -> None:
+    """Ledger: RUN-10."""
+    site = SITE.model_copy(update={"sovereign": True})
+    assert ("runtime-not-allowed", "model") in rules(GOOD, site=site)
+    assert rules({**GOOD, "model": "Qwen3-14B"}, site=site) == set()
+    hosted = {**GOOD, "model": "Qwen3-14B", "serving": {"image": "https://models.example.com/v1"}, "tier": "isolated"}
+    assert ("hosted-model", "serving.image") in rules(hosted, site=site)
+
+
+def test_sleeping_needs_a_signal_that_exists_without_replicas() -> None:
+    """Ledger: AUT-04."""
+    asleep = {**GOOD, "scaling": {"minReplicas": 0, "maxReplicas": 1}}
+    assert rules(asleep) == {("cannot-wake", "scaling.minReplicas")}
+    assert rules({**asleep, "serving": {"autoscalingSignal": "gateway-queue"}}) == set()
+
+
+@pytest.mark.parametrize(("free", "mode"), [(0, "replace"), (8, "replace"), (15, "replace"), (16, "parallel")])
+def test_a_roll_out_is_parallel_only_where_a_second_set_finds_gpus(free: int, mode: str) -> None:
+    made = forecast({**BIG, "capacity": {"metal3.gpu-h100": free}})
+    assert made.plan is not None
+    assert made.plan.capacity.node_type == "metal3.gpu-h100"
+    assert made.plan.rollout is not None
+    assert (made.plan.rollout.mode, made.plan.rollout.gap_seconds > 0) == (mode, mode == "replace")
+
+
+def test_too_few_free_gpus_are_told_with_the_plan() -> None:
+    """Ledger: CAP-01."""
+    raw = {**BIG, "capacity": {"metal3.gpu-h100": 7}}
+    assert rules(raw) == {("not-enough-gpus", "capacity.metal3.gpu-h100")}
+    assert forecast(raw).plan is not None
+    assert rules({**BIG, "capacity": {"metal3.gpu-h10": 7}}) == {("unknown-node-type", "capacity.metal3.gpu-h10")}
+
+
+def test_device_claims_need_a_kubernetes_that_serves_them() -> None:
+    """Ledger: GPU-02."""
+    raw = {**GOOD, "tier": "partitioned"}
+    assert rules({**raw, "kubernetesVersion": "1.33"}) == {("kubernetes-too-old", "kubernetesVersion")}
+    assert rules({**raw, "kubernetesVersion": "1.34"}) == set()
+    assert rules({**GOOD, "kubernetesVersion": "1.30"}) == {("kubernetes-not-supported", "kubernetesVersion")}
+    assert rules({**GOOD, "platformVersion": "4.10"}) == {("platform-too-old", "platformVersion")}
+
+
+def test_a_tier_on_vnode_is_flagged_when_kubernetes_goes_beyond_it() -> None:
+    """Ledger: DAY-08."""
+    raw = {**GOOD, "tier": "isolated"}
+    assert rules({**raw, "kubernetesVersion": "1.36"}) == set()
+    assert rules({**raw, "kubernetesVersion": "1.37"}) == {("vnode-not-compatible", "kubernetesVersion")}
+
+
+def test_licensed_features_of_a_tier_are_listed() -> None:
+    """Ledger: TEN-14, as far as planning goes."""
+    assert {"auto-nodes-metal3", "ha-mode", "vcp-distro-private-nodes"} <= set(forecast(BIG).features)
+    assert "vnode-runtime" in forecast({**GOOD, "tier": "isolated"}).features
+    assert "ha-mode" not in forecast({**GOOD, "profile": "dev"}).features
+
+
+def test_a_replica_beyond_one_node_spans_nodes_in_a_tier_that_allows_it() -> None:
+    """Ledger: CAP-07. 16 GPUs on nodes of 8 are two pods, 4 are one."""
+    raw = {**GOOD, "model": "Qwen3-VL-235B-A22B-Thinking-FP8", "tier": "multinode"}
+    wide, narrow = forecast(with_serving(raw, gpus=16)).plan, forecast(with_serving(raw, gpus=8)).plan
+    assert wide is not None
+    assert narrow is not None
+    assert (wide.capacity.nodes_per_replica, wide.runtime.serving["pipelineParallelSize"]) == (2, 2)
+    assert narrow.capacity.nodes_per_replica == 1
+
+
+def test_a_quota_denial_has_the_platforms_words() -> None:
+    """Ledger: TEN-11."""
+    tier = CATALOG.tiers["dedicated"].model_copy(update={"quota": {"nodeclaims": "1"}})
+    catalog = replace(CATALOG, tiers={**CATALOG.tiers, "dedicated": tier})
+    [finding] = forecast(GOOD, catalog=catalog).findings
+    assert "project nodeclaims limit of 1 would be exceeded" in finding.message
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = [*GOOD, "team", "serving", "profile", "kubernetesVersion", "platformVersion", "capacity"]
+SERVING = ["gpus", "extraArgs", "runtime", "image", "adapters", "autoscalingSignal", "maxModelLen", "maxNumSeqs"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    changes=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4),
+    serving=st.dictionaries(st.sampled_from([*SERVING, "tensorParallelSize"]), JSON, max_size=3),
+)
+def test_whatever_is_asked_gets_findings_or_a_plan(changes: dict[str, Any], serving: dict[str, Any]) -> None:
+    raw = {**GOOD, "serving": serving, **changes}
+    made = forecast(raw)
+    assert made.plan is not None or made.findings
+    assert forecast(raw) == made
+    assert all(finding.hint and finding.message for finding in made.findings)
