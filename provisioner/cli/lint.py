@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from provisioner.cli.catalog import CatalogOption
 from provisioner.cli.output import Format, OutputOption, print_json, say
 from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.finding import Finding, Severity, unknown_name_hint
@@ -26,7 +27,6 @@ VersionOption = Annotated[
 BaselineOption = Annotated[
     list[Path] | None, typer.Option("--baseline", help="What is published already: it may not change.")
 ]
-CatalogOption = Annotated[Path | None, typer.Option("--catalog", help="Models, tiers and runtimes of your own.")]
 ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Print what a rule is about.")]
 
 _COLOURS = {Severity.ERROR: 31, Severity.WARNING: 33, Severity.INFO: 36}
@@ -84,7 +84,7 @@ def _lint(paths: Sequence[Path], version: str | None, baseline: Sequence[Path], 
 def _catalog(own: Path | None) -> Catalog:
     from provisioner.catalog.loader import load_catalog
 
-    return load_catalog() if own is None else load_catalog(own)
+    return load_catalog(overlay=own)
 
 
 def _explain(name: str) -> None:
