@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.server_kinds import ENGINES, EngineKind, Profile
@@ -41,6 +42,29 @@ class Flag:
     path: FieldPath
     is_unknown: bool = False
     """Whether a value is given that nobody knows yet."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor(PodTemplate):
+    """The pods of a KServe InferenceService: `spec.predictor` is itself the pod's spec."""
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The pod's spec."""
+        return mapping(self.owner.value, *self.path)
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """Its containers; the model of a serving runtime has arguments only and is not among them."""
+        return tuple(
+            Container(item, (*self.path, *path), is_init=False)
+            for path, item in items(self.spec, "containers")
+            if isinstance(item, Mapping)
+        )
+
+    def at(self, *path: str | int) -> FieldPath:
+        """The path of a field of the pod's spec, from the owner's top."""
+        return (*self.path, *path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +232,26 @@ class Engine:
 @lru_cache(maxsize=1)
 def engines(world: World) -> tuple[Engine, ...]:
     """Every model server of the world. The world of one run is kept, since many rules ask."""
-    return tuple(found for pod in world.pods for container in pod.containers for found in _recognise(pod, container))
+    return tuple(
+        found for pod in _templates(world) for container in pod.containers for found in _recognise(pod, container)
+    )
+
+
+_MORE_TEMPLATES: Mapping[str, FieldPath] = {
+    "ClusterServingRuntime": (),
+    "RayCluster": ("spec", "headGroupSpec", "template"),
+    "RayService": ("spec", "rayClusterConfig", "headGroupSpec", "template"),
+    "ServingRuntime": (),
+}
+"""Where operators keep the pods that serve; their `spec` is a pod's."""
+
+
+def _templates(world: World) -> Iterator[PodTemplate]:
+    yield from world.pods
+    for kind, path in _MORE_TEMPLATES.items():
+        yield from (PodTemplate(owner, path) for owner in world.of_kind(kind))
+    for owner in world.of_kind("InferenceService"):
+        yield Predictor(owner, ("spec", "predictor"))
 
 
 def engines_of(world: World, pods: Iterator[PodTemplate]) -> Iterator[Engine]:
@@ -335,10 +378,16 @@ def _is_flag(word: Word) -> bool:
     return word.text is not None and re.match(r"--?[A-Za-z]", word.text) is not None
 
 
-def image_version(image: str) -> tuple[int, int] | None:
-    """The version that the image's tag names, such as (0, 14) for `v0.14.0-cu129`; None where it names none."""
-    match = re.search(r":v?(\d{1,3})\.(\d{1,3})(?:\.\d+)?", image.partition("@")[0])
-    return (int(match.group(1)), int(match.group(2))) if match else None
+def vllm_version(engine: Engine) -> tuple[int, int] | None:
+    """The release of vLLM that the image's tag names, such as (0, 14) for `v0.14.0-cu129`; None where it names none.
+
+    Images that bring more than vLLM count versions of their own.
+    """
+    name = engine.container.image.partition("@")[0]
+    match = re.search(r"vllm[\w.-]*:v?(\d{1,3})\.(\d{1,3})(\.|$|-)", name)
+    if engine.kind is not EngineKind.VLLM or match is None or "lmcache" in name:
+        return None
+    return (int(match.group(1)), int(match.group(2)))
 
 
 def group_size(engine: Engine) -> int | None:

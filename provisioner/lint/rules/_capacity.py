@@ -14,7 +14,7 @@ from provisioner.lint.model_servers import GPU_RESOURCES
 from provisioner.lint.rules._pods import replicas
 from provisioner.lint.rules._quantities import accelerators, amount
 from provisioner.lint.values import Hole, is_known, items, look, mapping, text, whole
-from provisioner.lint.world import PodTemplate, World
+from provisioner.lint.world import PodTemplate, TenantValues, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,16 @@ def _fits(properties: Mapping[str, Any], selectors: Any) -> bool:
     return True
 
 
-def _pool_gpus(world: World, pod: PodTemplate) -> Iterator[int | None]:
-    """GPUs of every pool of the one tenant cluster in the folder that the pod may run on."""
+def _cluster_gpus(world: World, tenant: TenantValues, pod: PodTemplate) -> int | None:
+    pools = list(_pool_gpus(world, tenant, pod))
+    known = [gpus for gpus in pools if gpus is not None]
+    return sum(known) if pools and len(known) == len(pools) else None
+
+
+def _pool_gpus(world: World, tenant: TenantValues, pod: PodTemplate) -> Iterator[int | None]:
+    """GPUs of every pool of a tenant cluster that the pod may run on."""
     selector = mapping(pod.spec, "nodeSelector")
-    for _, provider in items(world.tenants[0].value, "privateNodes", "autoNodes"):
+    for _, provider in items(tenant.value, "privateNodes", "autoNodes"):
         for kind in ("static", "dynamic"):
             for _, pool in items(provider, kind):
                 labels = mapping(pool, "nodeLabels")
@@ -88,11 +94,10 @@ def _pool_gpus(world: World, pod: PodTemplate) -> Iterator[int | None]:
 def gpu_capacity(world: World, pod: PodTemplate) -> Capacity | None:
     """The most GPUs that a pod and its siblings can have together, None where the folder does not tell."""
     found: list[Capacity] = []
-    if len(world.tenants) == 1 and world.tenants[0].has_private_nodes:
-        pools = list(_pool_gpus(world, pod))
-        known = [gpus for gpus in pools if gpus is not None]
-        if pools and len(known) == len(pools):
-            found.append(Capacity(sum(known), "the node pools hold"))
+    clusters = [_cluster_gpus(world, tenant, pod) for tenant in world.tenants if tenant.has_private_nodes]
+    known = [gpus for gpus in clusters if gpus is not None]
+    if known and len(known) == len(clusters):
+        found.append(Capacity(max(known), "the node pools hold"))
     nodes = [_gpus(look(node.value, "status", "allocatable")) for node in world.of_kind("Node")]
     if nodes and not world.tenants:
         found.append(Capacity(sum(gpus or 0 for gpus in nodes), "the nodes hold"))

@@ -45,6 +45,7 @@ _MACHINES: tuple[tuple[str, int], ...] = (
     (r"p3\.", 16),
 )
 _PRODUCT_KEYS = re.compile(r"gpu[.-]product|gke-accelerator$|instance-gpu-name|gpu-?(model|type|name)$|accelerator$")
+_MEMORY_KEYS = re.compile(r"gpu[._-]?memory(-?(gb|gib))?$|(^|[/.-])vram$", re.IGNORECASE)
 _MACHINE_KEYS = re.compile(r"(^|/)instance-type$")
 
 
@@ -62,12 +63,20 @@ def _labelled(key: str, value: Any) -> int | None:
     """Bytes of one GPU of nodes with this label, None where the label does not tell."""
     if not isinstance(value, str) or not is_known(value):
         return None
-    if key.endswith(("gpu.memory", "gpu-memory")):
-        found = re.fullmatch(r"(\d{4,7})", value)
-        return int(found[1]) * 2**20 if found else None
+    if _MEMORY_KEYS.search(key):
+        return _written(value)
     if _PRODUCT_KEYS.search(key):
         return product_memory(value)
     return _first(_MACHINES, value.lower()) if _MACHINE_KEYS.search(key) else None
+
+
+def _written(value: str) -> int | None:
+    """Bytes that a label for the memory of a GPU means: MiB as NVIDIA's feature discovery writes them, else GiB."""
+    found = re.fullmatch(r"(\d{1,7})\s*(Gi|G|GB|GiB|Mi|MiB)?", value)
+    if found is None:
+        return None
+    is_small = (found[2] is None and len(found[1]) > len("999")) or (found[2] or "").startswith("M")
+    return int(found[1]) * (2**20 if is_small else _GIB)
 
 
 def _wanted(pod: PodTemplate) -> Iterator[int | None]:

@@ -99,8 +99,12 @@ def service_on_other_port(world: World) -> Iterator[Hit]:
     is refused.
     """
     for engine in engines(world):
-        for way in service_ways(engine, world) if is_alone(engine, world) and not _several(engine) else ():
+        ways = service_ways(engine, world) if is_alone(engine, world) and not _several(engine) else ()
+        right = {id(way.through) for way in ways if port_number(engine, way.port) == engine.port}
+        for way in ways:
             number = port_number(engine, way.port)
+            if id(way.through) in right:
+                continue  # its other ports lead to something else in the container
             if _foreign(engine, number) and (number in container_ports(engine) or not container_ports(engine)):
                 yield Hit(
                     at=way.through,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from provisioner.domain.finding import Severity, nearest_name
-from provisioner.lint.model_servers import Engine, Flag, engines, image_version
+from provisioner.lint.model_servers import Engine, Flag, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.vllm_flags import VLLM_FLAGS, VLLM_REMOVED, VLLM_SHORT_FLAGS
@@ -208,7 +208,7 @@ def engine_flag_unknown(world: World) -> Iterator[Hit]:
 
 def _removed(world: World, *, surely: bool) -> Iterator[Hit]:
     for engine in engines(world):
-        version = image_version(engine.container.image)
+        version = vllm_version(engine)
         for flag in engine.flags if engine.kind is EngineKind.VLLM else ():
             gone = VLLM_REMOVED.get(_base(flag.name))
             if gone is None or (version is not None and version >= gone[0]) != surely:
@@ -307,7 +307,7 @@ def engine_batch_too_small(world: World) -> Iterator[Hit]:
         if engine.kind is not EngineKind.VLLM or flag is None or batch is None:
             continue
         chunked = engine.find("--enable-chunked-prefill")
-        version = image_version(engine.container.image)
+        version = vllm_version(engine)
         whole = engine.has("--no-enable-chunked-prefill") or (chunked is not None and chunked.value in _FALSE)
         whole = whole or (version is not None and version < (0, 8) and chunked is None)
         requests, context = engine.number("--max-num-seqs"), engine.number("context")

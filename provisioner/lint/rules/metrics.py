@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
-from provisioner.lint.model_servers import Engine, engines, image_version
+from provisioner.lint.model_servers import Engine, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._metric_names import KNOWN, RENAMED, bare
 from provisioner.lint.rules._reach import is_alone, monitors, port_number
@@ -150,7 +150,7 @@ def _outdated(world: World, *, surely: bool) -> Iterator[Hit]:
         gone = RENAMED.get(name) if prefix == "vllm" else None
         if gone is None:
             continue
-        versions = [version for engine in found.engines if (version := image_version(engine.container.image))]
+        versions = [version for engine in found.engines if (version := vllm_version(engine))]
         if versions and all(version < gone[0] for version in versions):
             continue
         if (bool(versions) and min(versions) >= gone[0]) == surely:
