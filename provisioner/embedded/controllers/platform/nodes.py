@@ -9,7 +9,7 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.errors import NotFoundError, RetryableError
 from provisioner.embedded.controllers.api import Json, spec_of
 from provisioner.embedded.controllers.conditions import Condition, timestamp
-from provisioner.embedded.controllers.kinds import NODE_CLAIM, POD, PROJECT, project_of
+from provisioner.embedded.controllers.kinds import NODE, NODE_CLAIM, POD, PROJECT, project_of
 from provisioner.embedded.controllers.loop import Cluster
 from provisioner.embedded.controllers.nodes.pools import (
     EMPTY_SINCE,
@@ -22,6 +22,7 @@ from provisioner.embedded.controllers.nodes.pools import (
 )
 from provisioner.embedded.controllers.platform.config import Pool, TenantConfig
 from provisioner.embedded.controllers.quota import count_used, find_denial
+from provisioner.embedded.controllers.workload.scheduling import without_room
 
 _MANAGER = "vcluster-platform"
 
@@ -38,8 +39,10 @@ async def ensure_claims(cluster: Cluster, instance: Json, config: TenantConfig, 
         if pool.quantity is not None:
             wanted += static_claims(name, provider, pool)
             continue
-        pods = await _pods(cluster, namespace, name)
-        wanted += dynamic_claims(name, provider, pool, pods=pods, present=present)
+        pods, nodes = await _pods_and_nodes(cluster, namespace, name)
+        # Nodes that are on their way, and room that a pod has not been given yet, count before a new node does.
+        beyond = [] if _is_joining(wanted, own) else without_room(pods, nodes)
+        wanted += dynamic_claims(name, provider, pool, pods=beyond, present=present)
         busy = {spec_of(pod).get("nodeName") for pod in pods}
         busy |= {claim_name(name, pool, pod) for pod in pods if is_unschedulable(pod)}
         kept |= {claim["metadata"]["name"] for claim in await _used(cluster, pool, present, busy, clock)}
@@ -88,11 +91,17 @@ def _provisioned(wanted: set[str], own: Sequence[Json]) -> Condition:
     return Condition("NodesProvisioned", True)
 
 
-async def _pods(cluster: Cluster, namespace: str, name: str) -> list[Json]:
+async def _pods_and_nodes(cluster: Cluster, namespace: str, name: str) -> tuple[list[Json], list[Json]]:
+    tenant = cluster.tenant(project_of(namespace), name).api
     try:
-        return await cluster.tenant(project_of(namespace), name).api.list(POD)
+        return await tenant.list(POD), await tenant.list(NODE)
     except (NotFoundError, RetryableError):
-        return []
+        return [], []
+
+
+def _is_joining(wanted: Sequence[Json], own: Sequence[Json]) -> bool:
+    available = {claim["metadata"]["name"] for claim in own if (claim.get("status") or {}).get("phase") == "Available"}
+    return any(claim["metadata"]["name"] not in available for claim in wanted)
 
 
 async def _used(

@@ -63,6 +63,26 @@ def choose_node(pod: Json, nodes: Sequence[Json], used: Mapping[str, Resources])
     return None, f"0/{len(nodes)} nodes are available" + (f": {details}." if details else ".")
 
 
+def without_room(pods: Iterable[Json], nodes: Sequence[Json]) -> list[Json]:
+    """The pods that wait and that none of the nodes has room for, once all others are placed."""
+    used: dict[str, Resources] = {}
+    waiting: list[Json] = []
+    for pod in pods:
+        name = pod["spec"].get("nodeName")
+        if name is None and not is_terminating(pod):
+            waiting.append(pod)
+        elif name is not None and not is_final(pod):
+            used[name] = add_up([used.get(name, {}), requests_of(pod)])
+    left = []
+    for pod in waiting:
+        name, _ = choose_node(pod, nodes, used)
+        if name is None:
+            left.append(pod)
+        else:
+            used[name] = add_up([used.get(name, {}), requests_of(pod)])
+    return left
+
+
 def scheduler(*, clock: Clock) -> Controller:
     """The controller that binds pods to nodes, for every tenant cluster."""
     watches = (Watch(POD, keys=_everything), Watch(NODE, keys=_everything))
