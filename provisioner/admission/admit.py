@@ -103,7 +103,7 @@ def forecast_endpoint(raw: Any, *, catalog: Catalog, site: Site) -> Forecast:
         return Forecast(findings=(*form, *findings))
     assumed = _assume(site, form.assumptions)
     world = World(catalog=catalog, site=assumed, tenant_tiers=None, free_gpus=form.assumptions.free_gpus)
-    decision, findings = judge(draft_of(form.request), world)
+    decision, findings = judge(form.draft, world)
     if decision is None:
         return Forecast(findings=findings)
     plan = make_plan(form.request, decision, site=assumed, endpoint_id=preview_id(raw))

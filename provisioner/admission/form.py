@@ -106,6 +106,7 @@ class PlanRequest:
     """A request and what is to be assumed while it is planned."""
 
     request: EndpointRequest
+    draft: Draft
     assumptions: Assumptions
 
 
@@ -132,7 +133,7 @@ def read_form(raw: Any) -> EndpointRequest | tuple[Finding, ...]:
 def read_plan_form(raw: Any) -> PlanRequest | tuple[Finding, ...]:
     """Request and assumptions in a JSON value, or every finding about their form."""
     form = validate_fields(PlanForm, raw)
-    return form if isinstance(form, tuple) else PlanRequest(_request_of(form), _assumptions_of(form))
+    return form if isinstance(form, tuple) else PlanRequest(_request_of(form), _draft_of(form), _assumptions_of(form))
 
 
 def _request_of(form: RequestForm) -> EndpointRequest:
@@ -154,6 +155,19 @@ def _assumptions_of(form: PlanForm) -> Assumptions:
         kubernetes_version=form.kubernetes_version,
         platform_version=form.platform_version,
         free_gpus=form.capacity,
+    )
+
+
+def _draft_of(form: RequestForm) -> Draft:
+    return Draft(
+        name=form.name,
+        tenant=form.tenant,
+        team=form.team,
+        model=form.model,
+        region=form.region,
+        tier=form.tier,
+        scaling=_scaling_of(form.scaling),
+        serving=form.serving,
     )
 
 

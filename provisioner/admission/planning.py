@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from typing import Any
 
 from provisioner.admission.names import POOL_TENANT
 from provisioner.admission.rules import Decision
+from provisioner.catalog.entry import digest_of
 from provisioner.catalog.site import Site
 from provisioner.catalog.tier import NodeMode, NodePools, Tenancy, Tier
 from provisioner.domain.endpoint import EndpointRequest
@@ -106,7 +104,7 @@ def _pool(request: EndpointRequest, decision: Decision) -> str | None:
     name = re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")
     if len(name) <= _POOL_NAME_LENGTH:
         return name
-    return f"{name[: _POOL_NAME_LENGTH - 5].rstrip('-')}-{_digest(parts)[:4]}"  # two long names never become one
+    return f"{name[: _POOL_NAME_LENGTH - 5].rstrip('-')}-{digest_of(parts)[:4]}"  # two long names never become one
 
 
 def _runtime(request: EndpointRequest, decision: Decision, *, site: Site) -> RuntimePlan:
@@ -117,7 +115,7 @@ def _runtime(request: EndpointRequest, decision: Decision, *, site: Site) -> Run
         runtime=runtime.name,
         image=image,
         model=model.id,
-        model_digest=f"sha256:{_digest(model.model_dump(mode='json'))}",
+        model_digest=f"sha256:{model.digest}",
         source=model.master.source,
         pin=model.card.pin.partition(":")[2],
         served_model=model.master.served_name,
@@ -146,14 +144,13 @@ def _revision(decision: Decision, image: str) -> str:
         "gpuResource": decision.choice.node_type.gpu_resource,
         "gpus": decision.parallelism.gpus,
         "image": image,
-        "model": [model.master.model_dump(mode="json"), model.card.pin, model.architecture.weights_bytes],
+        "model": model.serving_digest,
         "nodesPerReplica": decision.choice.nodes_per_replica,
-        "runtime": runtime.model_dump(mode="json", include={"name", "port", "health_path", "arguments", "options"}),
-        "flags": {name: runtime.parameters[name].flag for name in decision.serving},
+        "runtime": runtime.serving_digest,
         "serving": dict(decision.serving),
         "tier": [decision.tier.name, decision.tier.version],
     }
-    return _digest(changes_pods)[:6]
+    return digest_of(changes_pods)[:6]
 
 
 def _address(request: EndpointRequest, decision: Decision, site: Site) -> Address:
@@ -179,7 +176,3 @@ def _limits(tier: Tier) -> dict[str, int]:
 def _owner(request: EndpointRequest, tier: Tier) -> str:
     """Whose project and domain the replicas stand in."""
     return POOL_TENANT if tier.tenancy is Tenancy.POOL else request.tenant
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -5,6 +5,10 @@ Field docs are user docs: they appear in the reference tables and the JSON schem
 
 from __future__ import annotations
 
+import hashlib
+import json
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -15,3 +19,8 @@ class Entry(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, strict=True, use_enum_values=False
     )
+
+
+def digest_of(value: Any) -> str:
+    """The SHA-256 of a JSON value, the same whatever the order of keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -6,11 +6,12 @@ One file per model under `catalog/models/`; the folder is the registry. Architec
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from provisioner.catalog.entry import Entry
+from provisioner.catalog.entry import Entry, digest_of
 from provisioner.catalog.quantity import Quantity
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
@@ -87,3 +88,13 @@ class Model(Entry):
     master: Master
     card: Card
     architecture: Architecture
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of everything that is written about the model."""
+        return digest_of(self.model_dump(mode="json"))
+
+    @cached_property
+    def serving_digest(self) -> str:
+        """A digest of what changes the pods that serve it: not of prose."""
+        return digest_of([self.master.model_dump(mode="json"), self.card.pin, self.architecture.weights_bytes])

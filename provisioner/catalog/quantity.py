@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import Field
@@ -17,6 +18,7 @@ Quantity = Annotated[str, Field(pattern=_PATTERN, description="Kubernetes quanti
 """A quantity as files write it."""
 
 
+@lru_cache(maxsize=4096)
 def parse_quantity(text: Quantity) -> Decimal:
     """The amount in base units: cores, bytes. Raises ValueError for what is no quantity."""
     match = re.match(_PATTERN, text)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from provisioner.catalog.entry import Entry
+from provisioner.catalog.entry import Entry, digest_of
 from provisioner.catalog.model import ModelKind
 
 
@@ -61,7 +62,13 @@ class Runtime(Entry):
     metrics: Annotated[dict[str, str], Field(description="our metric name -> the engine's")]
     options: Annotated[dict[str, Any], Field(description="constants for the templates", default_factory=dict)]
 
-    @property
+    @cached_property
+    def serving_digest(self) -> str:
+        """A digest of what changes the pods that it runs in: not of prose."""
+        told = self.model_dump(mode="json", include={"name", "port", "health_path", "arguments", "options"})
+        return digest_of([told, {name: parameter.flag for name, parameter in self.parameters.items()}])
+
+    @cached_property
     def overridable(self) -> dict[str, Parameter]:
         """The parameters that a request may override."""
         return {name: parameter for name, parameter in self.parameters.items() if not parameter.fixed}
