@@ -6,6 +6,8 @@ tenant cluster's values. Shared by the rules about Argo CD; no rules here.
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -145,15 +147,14 @@ def _applications(world: World) -> Iterator[App]:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What an Application delivers. `is_complete` tells that nothing else comes from a chart or from elsewhere."""
+    """What an Application delivers, as far as the folder shows it."""
 
     folders: tuple[str, ...]
     objects: tuple[Object, ...]
-    is_complete: bool
-
-    def holds(self, group: str, kind: str) -> bool:
-        """Whether there is an object of a kind."""
-        return any(found.kind == kind and found.group == group for found in self.objects)
+    is_whole: bool
+    """Whether nothing else comes from a chart or from elsewhere."""
+    is_renamed: bool = False
+    """Whether the objects get other names on the way."""
 
 
 @lru_cache(maxsize=2)
@@ -173,7 +174,9 @@ def deliveries(world: World) -> tuple[tuple[App, Delivery], ...]:
 
 def _beside(app: App, tree: Tree) -> Delivery:
     objects = (found for found in tree.objects(str(PurePosixPath(app.at.file).parent)) if found is not app.at)
-    return Delivery((), tuple(found for found in objects if same_namespace(found.namespace, app.namespace)), False)
+    return Delivery(
+        (), tuple(found for found in objects if same_namespace(found.namespace, app.namespace)), is_whole=False
+    )
 
 
 @lru_cache(maxsize=2)
@@ -193,8 +196,11 @@ class Tree:
         for name in world.files or {found.file for found in world.documents}:
             path = PurePosixPath(name)
             self.files.setdefault(str(path.parent), set()).add(path.name)
+        self._built: dict[str, list[Object]] = {}
         for found in world.objects:
-            if found.inside is None:
+            if found.kustomization is not None:
+                self._built.setdefault(found.kustomization, []).append(found)
+            elif found.inside is None:
                 self._objects.setdefault(str(PurePosixPath(found.file).parent), []).append(found)
         for document in world.documents:
             path = PurePosixPath(document.file)
@@ -252,76 +258,67 @@ class Tree:
             for found in objects
         ]
 
-    def kustomized(self, folder: str, seen: set[str]) -> tuple[list[Object], bool]:
-        """The objects that a kustomization takes, and whether that is all of them under their own names."""
+    def built(self, folder: str) -> list[Object]:
+        """The objects that the kustomization of a folder builds."""
+        return self._built.get(folder, [])
+
+    def kustomizations(self, folder: str, seen: set[str]) -> Iterator[Mapping[str, Any]]:
+        """The kustomization of a folder and those that it builds upon."""
         value = self._kustomizations.get(folder)
         if value is None or folder in seen:
-            return [], False
+            return
         seen.add(folder)
-        found: list[Object] = []
-        is_complete = not any(value.get(key) for key in _KUSTOMIZE_UNSEEN)
-        for _, item in [*items(value, "resources"), *items(value, "bases"), *items(value, "components")]:
-            if not isinstance(item, str) or "://" in item or item.startswith("git@"):
-                is_complete = False
-                continue
-            target = _joined(folder, item)
-            if target in self._folders:
-                inner, inner_complete = self.kustomized(target, seen)
-                found.extend(inner)
-                is_complete = is_complete and inner_complete
-            else:
-                found.extend(value for value in self.objects(str(PurePosixPath(target).parent)) if value.file == target)
-        return found, is_complete
+        yield value
+        for key in _RESOURCES:
+            for _, item in items(value, key):
+                if isinstance(item, str):
+                    yield from self.kustomizations(_joined(folder, item), seen)
 
 
 _KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml", "Kustomization"}
-_KUSTOMIZE_UNSEEN = (
-    "namePrefix",
-    "nameSuffix",
-    "namespace",
-    "helmCharts",
-    "generators",
-    "transformers",
-    "replacements",
-)
+_RESOURCES = ("resources", "bases", "components")
+_UNSEEN = ("helmCharts", "generators", "transformers")
+_RENAMING = ("namePrefix", "nameSuffix", "replacements", "transformers")
 
 
 def _joined(folder: str, item: str) -> str:
-    parts: list[str] = []
-    for part in PurePosixPath(folder, item).parts:
-        if part == ".." and parts and parts[-1] != "..":
-            parts.pop()
-        elif part != ".":
-            parts.append(part)
-    return str(PurePosixPath(*parts)) if parts else "."
+    return posixpath.normpath(posixpath.join(folder, item))
 
 
 def _delivery(app: App, tree: Tree) -> Delivery | None:
-    folders: list[str] = []
-    objects: list[Object] = []
-    is_complete = not look(app.spec, "sourceHydrator")
+    taken: list[Delivery] = []
+    is_whole = not look(app.spec, "sourceHydrator")
     for source in app.sources:
         folder = tree.find(source.folder) if source.folder and not source.chart else None
         if folder is None:
-            is_complete = is_complete and bool(text(source.value, "ref")) and not source.value.get("path")
-            continue
-        found, whole = _taken(source, folder, tree)
-        folders.append(folder)
-        objects.extend(found)
-        is_complete = is_complete and whole
-    return Delivery(tuple(folders), tuple(objects), is_complete) if folders else None
+            is_whole = is_whole and bool(text(source.value, "ref")) and not source.value.get("path")
+        else:
+            taken.append(_taken(source, folder, tree))
+    if not taken:
+        return None
+    return Delivery(
+        tuple(folder for one in taken for folder in one.folders),
+        tuple(found for one in taken for found in one.objects),
+        is_whole and all(one.is_whole for one in taken),
+        any(one.is_renamed for one in taken),
+    )
 
 
-def _taken(source: Source, folder: str, tree: Tree) -> tuple[list[Object], bool]:
-    """The objects that a source takes from its folder, and whether they are all of what it delivers."""
+def _taken(source: Source, folder: str, tree: Tree) -> Delivery:
+    """What a source takes from its folder."""
     if any(source.value.get(key) for key in ("helm", "plugin")) or "Chart.yaml" in tree.files.get(folder, set()):
-        return [], False
-    if not tree.is_plain(folder):
-        objects, whole = tree.kustomized(folder, set())
-        return objects, whole and not source.value.get("kustomize")
-    directory = mapping(source.value, "directory")
-    objects = tree.below(folder) if directory.get("recurse") is True else tree.objects(folder)
-    return objects, not any(directory.get(key) for key in ("include", "exclude", "jsonnet"))
+        return Delivery((folder,), (), is_whole=False)
+    if tree.is_plain(folder):
+        directory = mapping(source.value, "directory")
+        objects = tree.below(folder) if directory.get("recurse") is True else tree.objects(folder)
+        is_whole = not any(directory.get(key) for key in ("include", "exclude", "jsonnet"))
+        return Delivery((folder,), tuple(objects), is_whole)
+    values = [*tree.kustomizations(folder, set()), mapping(source.value, "kustomize")]
+    resources = [item for value in values for key in _RESOURCES for _, item in items(value, key)]
+    is_local = all(isinstance(item, str) and not re.search(r"://|^git@|\?ref=", item) for item in resources)
+    objects = tree.built(folder)
+    is_whole = bool(objects) and is_local and not any(value.get(key) for value in values for key in _UNSEEN)
+    return Delivery((folder,), tuple(objects), is_whole, any(value.get(key) for value in values for key in _RENAMING))
 
 
 def annotation(found: Object, name: str) -> str | None:

@@ -190,7 +190,7 @@ class Shown:
     @cached_property
     def _open(self) -> set[str | None]:
         """Namespaces into which a chart or an unseen folder delivers."""
-        complete = {app for app, delivery in deliveries(self._world) if delivery.is_complete or not delivery.folders}
+        complete = {app for app, delivery in deliveries(self._world) if delivery.is_whole or not delivery.folders}
         found = {app.namespace for app in applications(self._world) if app not in complete and app.is_argo}
         for release in self._world.of_kind("HelmRelease", "HelmChart"):
             found.add(text(release.value, "spec", "targetNamespace") or release.namespace)

@@ -16,6 +16,7 @@ from provisioner.lint.values import is_known, look, mapping, text
 from provisioner.lint.world import World
 
 _BRANCHES = {"HEAD", "main", "master", "trunk", "develop", "dev", "latest", "stable", "refs/heads/main"}
+_PARTIAL = re.compile(r"latest|v?[0-9]+(\.[0-9]+)?")
 _RANGE = re.compile(r"[*^~<>|]|\|\||(^|\.)[xX](\.|$)| - ")
 
 
@@ -123,9 +124,10 @@ def app_floating_revision(world: World) -> Iterator[Hit]:
             continue
         if isinstance(revision, str) and (not is_known(revision) or "{{" in revision):
             continue
-        is_floating = _RANGE.search(revision or "") if source.chart else revision in _BRANCHES
-        if source.chart and revision and re.fullmatch(r"v?[0-9]+(\.[0-9]+)?", revision):
-            is_floating = True
+        if source.chart:
+            is_floating = bool(_RANGE.search(revision or "") or _PARTIAL.fullmatch(revision or ""))
+        else:
+            is_floating = bool(re.search(r"[*^~<>]", revision or "")) or revision in _BRANCHES
         if is_floating or (not revision and not source.value.get("chart")):
             yield Hit(
                 at=app.at,

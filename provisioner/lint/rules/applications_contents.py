@@ -68,7 +68,7 @@ def app_with_routes_only(world: World) -> Iterator[Hit]:
     """
     for app, delivery in deliveries(world):
         routes = [found for found in delivery.objects if found.kind in _ROUTES and _has_backend(found)]
-        if not routes or not delivery.folders or not delivery.is_complete:
+        if not routes or not delivery.folders or not delivery.is_whole:
             continue
         if not any(found.kind in _WORKLOADS for found in delivery.objects):
             yield Hit(

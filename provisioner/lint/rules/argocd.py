@@ -119,8 +119,13 @@ def app_cascade_broken(world: World) -> Iterator[Hit]:
     if not any(name.startswith(FINALIZER) for app in found for name in app.finalizers):
         return
     for app in found:
-        if not app.finalizers:
+        if not app.finalizers and not _delivers_applications(app):
             yield _uncascaded(app)
+
+
+def _delivers_applications(app: App) -> bool:
+    """Whether it is an app of apps, which may well leave its Applications alone."""
+    return isinstance(app.at, Object) and app.namespace is not None and app.namespace == (app.at.namespace or "argocd")
 
 
 @rule("app-leaves-workloads", Severity.INFO)
@@ -134,7 +139,8 @@ def app_leaves_workloads(world: World) -> Iterator[Hit]:
     if any(name.startswith(FINALIZER) for app in found for name in app.finalizers):
         return
     for app in found:
-        if not app.finalizers and app.automated and app.automated.get("prune") is True:
+        is_pruning = app.automated is not None and app.automated.get("prune") is True
+        if not app.finalizers and is_pruning and not _delivers_applications(app):
             yield _uncascaded(app)
 
 

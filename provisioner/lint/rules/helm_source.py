@@ -187,11 +187,11 @@ def _value_trees(app: App, helm: Mapping[str, Any]) -> Iterator[tuple[str, Mappi
 def _mistyped(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
     """The numbers and booleans below a value where a text belongs."""
     if isinstance(value, Mapping):
-        is_text_map = bool(path) and isinstance(path[-1], str) and _TEXT_MAPS.search(path[-1]) is not None
+        is_text_map = any(isinstance(part, str) and _TEXT_MAPS.search(part) for part in path[-2:])
         for key, item in value.items():
             if isinstance(item, bool | int | float):
                 is_flag = key in {"enabled", "create"}
-                if (is_text_map and not is_flag) or (key in _VERSIONS and not isinstance(item, bool)):
+                if (is_text_map and not is_flag) or (key in _VERSIONS and isinstance(item, float)):
                     yield (*path, key), item
             else:
                 yield from _mistyped(item, (*path, key))

@@ -83,6 +83,8 @@ def _is_nginx(ingress: Object) -> bool:
     name = (
         text(ingress.value, "spec", "ingressClassName") or ingress.annotations.get("kubernetes.io/ingress.class") or ""
     )
+    if any(key.startswith("nginx.org/") for key in ingress.annotations):
+        return False  # the controller of F5, which has annotations of its own
     return "nginx" in name or any(key.startswith(_PREFIX) for key in ingress.annotations)
 
 

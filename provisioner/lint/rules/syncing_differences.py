@@ -43,6 +43,22 @@ _GROUPS: Mapping[str, str] = {
 """The API group of kinds whose name no other group uses."""
 _SLASHED = re.compile(r"/(?:[^/]+/)*metadata/(?:annotations|labels)/[^/]+/.+")
 _MEANS = ("jsonPointers", "jqPathExpressions", "managedFieldsManagers")
+_WORKLOAD_FIELDS = (
+    "replicas",
+    "selector",
+    "template",
+    "strategy",
+    "updateStrategy",
+    "minReadySeconds",
+    "revisionHistoryLimit",
+    "paused",
+    "progressDeadlineSeconds",
+    "serviceName",
+    "podManagementPolicy",
+    "volumeClaimTemplates",
+    "persistentVolumeClaimRetentionPolicy",
+    "ordinals",
+)
 _SCALED = ("Deployment", "StatefulSet", "ReplicaSet", "LeaderWorkerSet", "Rollout")
 
 
@@ -82,7 +98,8 @@ def ignore_difference_pointer(world: World) -> Iterator[Hit]:
     """
     for app, path, entry in _entries(world):
         for inner, pointer in items(entry, "jsonPointers"):
-            trouble = _pointer_trouble(pointer) if isinstance(pointer, str) and "{{" not in pointer else None
+            is_written = isinstance(pointer, str) and "{{" not in pointer
+            trouble = _pointer_trouble(pointer) or _unknown_field(entry, pointer) if is_written else None
             if trouble:
                 yield _malformed(app, (*path, *inner), pointer, *trouble)
         for inner, expression in items(entry, "jqPathExpressions"):
@@ -111,6 +128,15 @@ def _pointer_trouble(pointer: str) -> tuple[str, str] | None:
     if _SLASHED.fullmatch(pointer):
         return "the slash within the key is written `~1`", "escape the slash of the key as `~1`"
     return None
+
+
+def _unknown_field(entry: Mapping[str, Any], pointer: str) -> tuple[str, str] | None:
+    """A field of a workload's spec that does not exist, and the one that was meant."""
+    found = re.match(r"/spec/([^/]+)", pointer)
+    if not found or text(entry, "kind") not in ("Deployment", "StatefulSet") or found[1] in _WORKLOAD_FIELDS:
+        return None
+    near = nearest_name(found[1], _WORKLOAD_FIELDS)
+    return (f"there is no such field in {entry['kind']}", f"write `/spec/{near}`") if near else None
 
 
 def _as_jq(pointer: str) -> str:
@@ -170,7 +196,7 @@ def _chooses_nothing(entry: Mapping[str, Any], app: App, delivery: Delivery) -> 
     if any(_chosen(entry, app, found) for found in delivery.objects):
         return False
     names = [found.name for found in delivery.objects if found.kind == text(entry, "kind")]
-    return delivery.is_complete or nearest_name(text(entry, "name") or "", names) is not None
+    return (delivery.is_whole and not delivery.is_renamed) or nearest_name(text(entry, "name") or "", names) is not None
 
 
 @rule("ignore-difference-not-respected", Severity.WARNING)

@@ -16,6 +16,11 @@ from provisioner.lint.rules._applications import annotation, deliveries, is_hook
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import POD_TEMPLATES, Object, World, same_namespace
 
+_MAKERS: tuple[tuple[str, FieldPath], ...] = (
+    ("ExternalSecret", ("target", "name")),
+    ("Certificate", ("secretName",)),
+    ("SealedSecret", ("template", "metadata", "name")),
+)
 _WAVE: FieldPath = ("metadata", "annotations", "argocd.argoproj.io/sync-wave")
 
 
@@ -27,12 +32,16 @@ def _synced_together(world: World) -> tuple[Sequence[Object], ...]:
     rest: dict[str, list[Object]] = {}
     for found in world.objects:
         if id(found) not in taken and found.inside is None and annotation(found, "sync-wave"):
-            rest.setdefault(found.file.rpartition("/")[0], []).append(found)
+            rest.setdefault(_folder(found), []).append(found)
     for found in world.objects:
-        folder = found.file.rpartition("/")[0]
+        folder = _folder(found)
         if folder in rest and id(found) not in taken and not annotation(found, "sync-wave"):
             rest[folder].append(found)
     return (*groups, *rest.values())
+
+
+def _folder(found: Object) -> str:
+    return found.kustomization or found.file.rpartition("/")[0]
 
 
 @rule("sync-wave-order", Severity.ERROR)
@@ -91,7 +100,14 @@ def _named(value: Any, path: FieldPath, kind: str) -> Iterator[tuple[str, str]]:
 
 
 def _by_name(group: Sequence[Object]) -> Mapping[tuple[str, str], Object]:
-    return {(found.kind, found.name): found for found in group}
+    """The objects by what they are or make, such as a Secret that an ExternalSecret makes."""
+    made = {
+        ("Secret", text(found.value, "spec", *path) or found.name): found
+        for found in group
+        for kind, path in _MAKERS
+        if found.kind == kind
+    }
+    return {**made, **{(found.kind, found.name): found for found in group}}
 
 
 @rule("sync-wave-deadlock", Severity.ERROR)
