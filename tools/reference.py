@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import sys
+import typing
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer.core
 import typer.main
+from pydantic import BaseModel
 
+from provisioner.admission.form import PlanForm, RequestForm
 from provisioner.admission.policy import load_policies
 from provisioner.catalog.loader import load_catalog
 from provisioner.catalog.pack import pack_root
@@ -28,6 +31,7 @@ def main() -> int:
     pages = {
         "commands.md": commands_page(),
         "settings.md": settings_page(),
+        "request.md": request_page(),
         "tiers.md": tiers_page(),
         "models.md": models_page(),
         "runtimes.md": runtimes_page(),
@@ -64,6 +68,43 @@ def settings_page() -> str:
     rows = [(f"`{name}`", meaning) for name, meaning in VARIABLES.items()]
     intro = "Read once from the environment when a process starts. Files and database default to the state folder."
     return _page("Settings", intro, ("variable", "meaning"), rows)
+
+
+def request_page() -> str:
+    """Every field of a request, and what a plan may be told to assume."""
+    rows = [*_fields(RequestForm, ""), *_fields(PlanForm, "", without=RequestForm)]
+    intro = (
+        "REQUEST.yaml of `tenantry plan` and `tenantry endpoint create`, and the body of the REST call. The last four "
+        "are for plans only. Below `serving` every other key is a [parameter of the engine](runtimes.md)."
+    )
+    return _page("Requests", intro, ("field", "required", "meaning"), rows)
+
+
+def _fields(
+    form: type[BaseModel], prefix: str, *, without: type[BaseModel] | None = None
+) -> list[tuple[str, str, str]]:
+    rows = []
+    for name, info in form.model_fields.items():
+        if without is not None and name in without.model_fields:
+            continue
+        path = f"{prefix}{info.alias or name}"
+        rows.append((f"`{path}`", "yes" if info.is_required() else "", info.description or _forms_doc(info.annotation)))
+        inner = _form_of(info.annotation)
+        if inner is not None:
+            rows += _fields(inner[0], f"{path}{inner[1]}.")
+    return rows
+
+
+def _form_of(annotation: Any) -> tuple[type[BaseModel], str] | None:
+    """The form below a field, and how its path is written: items of a list get `[]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, ""
+    first = next(iter(typing.get_args(annotation)), None)
+    return (first, "[]") if isinstance(first, type) and issubclass(first, BaseModel) else None
+
+
+def _forms_doc(annotation: Any) -> str:
+    return (annotation.__doc__ or "") if isinstance(annotation, type) else ""
 
 
 def tiers_page() -> str:

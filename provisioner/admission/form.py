@@ -63,7 +63,7 @@ class RequestForm(Entry):
         ),
     ]
     tenant: TenantName
-    team: TeamName | None = None
+    team: Annotated[TeamName | None, Field(description="whose it is within the tenant")] = None
     model: Annotated[str, Field(min_length=1, max_length=96, description="id of a model, see `tenantry model list`")]
     region: Annotated[str, Field(min_length=1, max_length=63, description="name of a region of the site")]
     tier: Annotated[str, Field(min_length=1, max_length=63, description="name of a tier, see `tenantry tier list`")]
