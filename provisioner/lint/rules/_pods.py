@@ -94,8 +94,13 @@ def neighbours(world: World, at: Object) -> tuple[PodTemplate, ...]:
 
 
 def folder(found: Object) -> str:
-    """The folder in which an object stands."""
-    return found.file.rpartition("/")[0]
+    """The folder in which an object stands, or of the kustomization that builds it."""
+    return found.file.rpartition("/")[0] if found.kustomization is None else found.kustomization
+
+
+def are_together(one: Object, other: Object) -> bool:
+    """Whether two objects may be applied to the same cluster: overlays beside each other are for different ones."""
+    return None in (one.kustomization, other.kustomization) or one.kustomization == other.kustomization
 
 
 _PLATFORM = frozenset(

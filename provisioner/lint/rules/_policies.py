@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
+from provisioner.lint.rules._pods import are_together
 from provisioner.lint.rules._selectors import Selector, selected, selector
 from provisioner.lint.values import Hole, items, look, mapping, whole
 from provisioner.lint.world import Object, PodTemplate, World
@@ -94,13 +95,10 @@ def policies_of_pods(world: World) -> Mapping[int, tuple[Policy, ...]]:
     found: dict[int, list[Policy]] = {}
     for policy in policies(world):
         if policy.selector is not None:
-            for pod in _pods(world, policy.selector, policy.namespace):
-                found.setdefault(id(pod), []).append(policy)
+            for pod in selected(world, policy.selector, policy.namespace):
+                if are_together(pod.owner, policy.object):
+                    found.setdefault(id(pod), []).append(policy)
     return {key: tuple(value) for key, value in found.items()}
-
-
-def _pods(world: World, found: Selector, namespace: str | None) -> tuple[PodTemplate, ...]:
-    return selected(world, found, namespace)
 
 
 def denying(world: World, pod: PodTemplate, direction: str) -> tuple[Policy, ...]:

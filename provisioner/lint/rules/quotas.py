@@ -14,7 +14,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pods import folder, replicas
+from provisioner.lint.rules._pods import are_together, folder, replicas
 from provisioner.lint.rules._quantities import amount, asked, is_extended, is_quantity, limited, plain, pod_total
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Container, Object, PodTemplate, World
@@ -188,6 +188,7 @@ def _plain_quotas(world: World) -> Iterator[tuple[Object, list[PodTemplate]]]:
         if quota.group or spec.get("scopes") or spec.get("scopeSelector"):
             continue
         pods = [pod for pod in world.pods_in(quota.namespace) if pod.namespace == quota.namespace]
+        pods = [pod for pod in pods if are_together(pod.owner, quota)]
         if quota.namespace is None:
             pods = [pod for pod in pods if folder(pod.owner) == folder(quota)]
         yield quota, pods

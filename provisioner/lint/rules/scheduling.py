@@ -157,21 +157,22 @@ def replicas_need_more_gpus(world: World) -> Iterator[Hit]:
 
     The last ones stay Pending for ever: static pools do not grow. Folders with dynamic pools are left out.
     """
-    wanted: dict[str, Decimal] = {}
-    last: dict[str, PodTemplate] = {}
+    wanted: dict[tuple[str | None, str], Decimal] = {}
+    last: dict[tuple[str | None, str], PodTemplate] = {}
     for pod in _placed(world):
         count = replicas(world, pod.owner) if pod.owner.kind != "LeaderWorkerSet" else None
         for name, value in accelerators(pod).items() if count else ():
-            wanted[name] = wanted.get(name, Decimal(0)) + value * (count.least if count else 0)
-            last[name] = pod
-    for name, value in wanted.items():
+            key = (pod.owner.kustomization, name)
+            wanted[key] = wanted.get(key, Decimal(0)) + value * (count.least if count else 0)
+            last[key] = pod
+    for (overlay, name), value in wanted.items():
         have = _static_total(nodes(world), name)
         if have is not None and value > have:
             message = (
                 f"placing replicas: they need {plain(value)} of {name}, the static pools have {shown(plain(have))}"
             )
             fix = "add nodes to the pool, or run fewer replicas"
-            at = last[name].owner
+            at = last[overlay, name].owner
             yield Hit(at=at, path=("spec", "replicas"), message=message, fix=fix)
 
 
