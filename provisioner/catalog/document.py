@@ -255,6 +255,7 @@ def _syntax_finding(error: YAMLError, file: str) -> Finding:
     return Finding(
         reason="NotYaml",
         message=f"reading YAML: {problem}",
+        hint="look at quotes, brackets and indentation around this line",
         file=file,
         line=mark.line + 1 if mark is not None else 1,
     )

@@ -52,13 +52,13 @@ def load_catalog(root: Path | None = None, *, models: Path | None = None, overla
     root = root or pack_root()
     reading = _Reading(root)
     pins = [reading.entry(root / "versions.yaml", _VersionsFile)]
-    layers = [_layer(reading, root, models or models_root())]
+    layers = [_layer(reading, root, models or models_root(), below=models or models_root())]
     if overlay is not None:
         reading.root = overlay
         reading.findings.extend(_check_overlay(overlay))
         if (overlay / "versions.yaml").exists():
             pins.append(reading.entry(overlay / "versions.yaml", _VersionsFile))
-        layers.append(_layer(reading, overlay, overlay / "models"))
+        layers.append(_layer(reading, overlay, overlay / "models", below=overlay))
     reading.stop("loading the catalog")
     catalog = Catalog(
         tiers={name: tier for layer in layers for name, tier in layer.tiers.items()},
@@ -85,12 +85,13 @@ class _Layer:
     components: Mapping[str, Component]
 
 
-def _layer(reading: _Reading, root: Path, models: Path) -> _Layer:
+def _layer(reading: _Reading, root: Path, models: Path, *, below: Path) -> _Layer:
+    """What lies in a folder and in one of models, whose files messages name from `below`."""
     reading.root = root
     tiers = reading.entries(_heads(root / "templates", "tier.yaml"), Tier, "name")
     runtimes = reading.entries(_heads(root / "applications" / "runtimes", "runtime.yaml"), Runtime, "name")
     components = reading.entries(_heads(root / "applications" / "stack", "component.yaml"), Component, "name")
-    reading.root = models
+    reading.root = below
     files = {path.stem.replace("--", "/"): path for path in _listed(models) if path.suffix == ".yaml"}
     return _Layer(
         tiers=tiers,
@@ -170,9 +171,9 @@ class _Reading:
             yield self._placed(file, finding)
 
     def _placed(self, file: str, finding: Finding) -> Finding:
-        document = self._documents.get(file)
+        document = self._documents.get(f"models/{file}") or self._documents.get(file)
         line = document.line(_path_of(document, finding.field)) if document else None
-        return replace(finding, file=file, line=line)
+        return replace(finding, file=document.file if document else file, line=line)
 
     def stop(self, doing: str) -> None:
         """Raise what was found so far."""

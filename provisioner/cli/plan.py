@@ -45,10 +45,10 @@ def plan(
 
     try:
         request = read_request(file)
+        forecast, files = _forecast(request.body, catalog)
     except RejectedError as error:
         _print(error.findings or (_unread(error, file),), None, output)
         raise typer.Exit(1) from error
-    forecast, files = _forecast(request.body, catalog)
     findings = tuple(located(finding, request.name, request.lines) for finding in forecast.findings)
     is_refused = any(finding.severity is Severity.ERROR for finding in findings)
     _print(findings, _view(forecast, files), output)
@@ -161,4 +161,5 @@ def _rollout(rollout: RolloutView | None) -> str | None:
 
 
 def _unread(error: RejectedError, file: Path) -> Finding:
-    return Finding(reason=error.reason, message=error.message, hint=error.hint, file=str(file))
+    hint = error.hint or "write the request as YAML or JSON in UTF-8, of at most 256 KiB"
+    return Finding(reason=error.reason, message=error.message, hint=hint, file=str(file), line=1)
