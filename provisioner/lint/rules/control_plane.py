@@ -78,7 +78,12 @@ def _nodes_are_inside(world: World, tenant: TenantValues) -> bool:
     entries = look(tenant.value, "privateNodes", "autoNodes")
     names = [look(entry, "provider") for entry in entries] if isinstance(entries, list) else []
     return bool(names) and all(
-        isinstance(name, str) and (name in inside or "kubevirt" in name.lower() or (bool(inside) and has_hole(name)))
+        isinstance(name, str)
+        and (
+            name in inside
+            or re.search(r"virt|(^|[-_])vms?($|[-_])", name.lower()) is not None
+            or (bool(inside) and has_hole(name))
+        )
         for name in names
     )
 

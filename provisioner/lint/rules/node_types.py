@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
-from provisioner.domain.finding import Severity, nearest_name
+from provisioner.domain.finding import Severity, nearest_name, unknown_name_hint
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pools import PROVIDER_KINDS, pools, provider_blocks, provider_types
+from provisioner.lint.rules._pools import PROVIDER_KINDS, provider_blocks, provider_types
+from provisioner.lint.rules._quantities import is_quantity
 from provisioner.lint.rules._schedule import is_duration
 from provisioner.lint.rules._tenant import has_hole, literal
 from provisioner.lint.rules.node_pools import has_gpus
@@ -20,13 +21,8 @@ from provisioner.lint.values import items, look, mapping
 from provisioner.lint.world import Object, World
 
 _GPU_WORDS = re.compile(r"(^|[-._])(gpu|[abhl]100|h200|b200|gb200|l4|l40s?|a10g?|t4|mi300x?)([-._]|$)")
-_MERGES = {
-    "kubeVirt": (("virtualMachineTemplate", "mergeVirtualMachineTemplate"),),
-    "clusterAPI": (
-        ("infrastructureMachineTemplate", "mergeInfrastructureMachineTemplate"),
-        ("bootstrapConfigTemplate", "mergeBootstrapConfigTemplate"),
-    ),
-}
+_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
+_NO_GPUS = frozenset({"nvidia.com/gpus", "nvidia/gpu", "nvidia/gpus", "amd.com/gpus"})
 _TERRAFORM_PLACES: tuple[FieldPath, ...] = (
     ("nodeTemplate",),
     ("nodeEnvironmentTemplate", "infrastructure"),
@@ -213,97 +209,6 @@ def provider_duration_malformed(world: World) -> Iterator[Hit]:
                     yield Hit(at=provider, path=(*path, *at, *place), message=message, fix="write it like `45m`")
 
 
-@rule("machine-template-unclear", Severity.ERROR)
-def machine_template_unclear(world: World) -> Iterator[Hit]:
-    """A node type replaces and merges the provider's machine template at once, or there is none.
-
-    Providers of kind kubeVirt and clusterAPI make machines from a template: the provider's, or the type's own
-    instead of it, or the type's `merge…` on top of it. A type has one of the two, and a merge needs the provider's.
-    """
-    for provider in world.of_kind("NodeProvider"):
-        for path, block in provider_blocks(provider):
-            for whole_name, merge_name in _MERGES.get(str(path[-1]), ()):
-                for at, value in items(block, "nodeTypes"):
-                    replaces, merges = bool(look(value, whole_name)), bool(look(value, merge_name))
-                    if replaces and merges:
-                        message = f"making machines: `{whole_name}` and `{merge_name}` exclude each other"
-                        yield Hit(at=provider, path=(*path, *at, merge_name), message=message, fix="keep one of them")
-                    elif not replaces and not look(block, whole_name):
-                        message = f"making machines: neither the type nor the provider has `{whole_name}`"
-                        yield Hit(
-                            at=provider, path=(*path, *at), message=message, fix=f"set `{whole_name}` in the provider"
-                        )
-
-
-@rule("bootstrap-kind-unsupported", Severity.ERROR)
-def bootstrap_kind_unsupported(world: World) -> Iterator[Hit]:
-    """A Cluster API provider boots its machines by a kind that the Platform does not know.
-
-    Only KubeadmConfigTemplate (and KubeadmConfig) is supported as bootstrapConfigTemplate.
-    """
-    for provider in world.of_kind("NodeProvider"):
-        block = mapping(provider.value, "spec", "clusterAPI")
-        places: list[tuple[FieldPath, Any]] = [((), block), *items(block, "nodeTypes")]
-        for at, value in places:
-            kind = literal(value, "bootstrapConfigTemplate", "kind")
-            if kind and not kind.startswith("KubeadmConfig"):
-                path = ("spec", "clusterAPI", *at, "bootstrapConfigTemplate", "kind")
-                message = f"making machines: unsupported bootstrap kind: `{kind}`"
-                yield Hit(at=provider, path=path, message=message, fix="use KubeadmConfigTemplate")
-
-
-@rule("hosts-selected-without-limit", Severity.WARNING)
-def hosts_selected_without_limit(world: World) -> Iterator[Hit]:
-    """A bare-metal node type takes every host.
-
-    An empty `bareMetalHosts.selector` selects all BareMetalHosts of the namespace: machines without the GPUs that
-    the type promises, and hosts that are reserved for others.
-    """
-    for provider in world.of_kind("NodeProvider"):
-        for at, value in items(provider.value, "spec", "metal3", "nodeTypes"):
-            selector = mapping(value, "bareMetalHosts", "selector")
-            if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-                message = f"selecting hosts: node type `{look(value, 'name')}` takes every BareMetalHost"
-                fix = "set `bareMetalHosts.selector.matchLabels`"
-                yield Hit(at=provider, path=at, message=message, fix=fix)
-
-
-@rule("namespace-strategy-unknown", Severity.ERROR)
-def namespace_strategy_unknown(world: World) -> Iterator[Hit]:
-    """A KubeVirt provider puts its machines into namespaces by a strategy that does not exist.
-
-    It is Provider (the default: all in the provider's namespace) or VirtualCluster (each in its tenant's).
-    """
-    for provider in world.of_kind("NodeProvider"):
-        path = ("spec", "kubeVirt", "namespaceStrategy")
-        found = literal(provider.value, *path)
-        if found and found not in ("Provider", "VirtualCluster"):
-            message = f"placing machines: unknown strategy: `{found}`"
-            yield Hit(at=provider, path=path, message=message, fix="use Provider or VirtualCluster")
-
-
-@rule("virtual-machines-unreachable", Severity.INFO)
-def virtual_machines_unreachable(world: World) -> Iterator[Hit]:
-    """Several virtual machines of one tenant cluster share an address.
-
-    With masquerade networking every KubeVirt machine has the same inner address, so pods on two machines of one tenant
-    cluster do not reach each other, unless the VPN connects the nodes (`privateNodes.vpn.nodeToNode`).
-    """
-    masked = {
-        value.name
-        for value in world.of_kind("NodeProvider")
-        if "masquerade" in repr(mapping(value.value, "spec", "kubeVirt", "virtualMachineTemplate"))
-    }
-    for tenant in world.tenants:
-        vpn = look(tenant.value, "privateNodes", "vpn", "nodeToNode", "enabled")
-        for pool in pools(tenant):
-            many = pool.quantity is not None and pool.quantity > 1
-            if pool.provider in masked and many and vpn is not True and not has_hole(vpn):
-                message = f"connecting machines: pool `{pool.shown}` has {pool.quantity} behind masquerade"
-                fix = "use a bridge network, one machine, or `privateNodes.vpn.nodeToNode`"
-                yield Hit(at=tenant, path=(*pool.path, "quantity"), message=message, fix=fix)
-
-
 @rule("node-type-object-misnamed", Severity.ERROR)
 def node_type_object_misnamed(world: World) -> Iterator[Hit]:
     """A NodeType's name is not its provider's name, a dot and the type's, or a NodeClaim names a type without provider.
@@ -335,3 +240,39 @@ def generated_object_by_hand(world: World) -> Iterator[Hit]:
         if value.group.endswith("loft.sh") and value.inside is None:
             message = f"keeping manifest: the Platform makes every {value.kind} by itself"
             yield Hit(at=value, message=message, fix="describe NodeProviders and pools instead")
+
+
+@rule("node-type-resource-unknown", Severity.ERROR)
+def node_type_resource_unknown(world: World) -> Iterator[Hit]:
+    """A node type declares a resource that no pod asks for, because its name is misspelt.
+
+    Resources without a domain are cpu, memory, ephemeral-storage, pods and hugepages-…; GPUs are `nvidia.com/gpu`, not
+    `gpu` or `nvidia.com/gpus`. The type is then taken for one without GPUs.
+    """
+    for provider in world.of_kind("NodeProvider"):
+        for offer in provider_types(provider):
+            for key in offer.resources:
+                plain = "/" not in str(key) and key not in _RESOURCES and not str(key).startswith("hugepages-")
+                if plain or str(key).lower() in _NO_GPUS or (str(key).lower() == "nvidia.com/gpu" != key):
+                    message = f"describing node type: no pod asks for the resource: `{key}`"
+                    fix = (
+                        "write `nvidia.com/gpu`"
+                        if "gpu" in str(key).lower()
+                        else unknown_name_hint(str(key), _RESOURCES)
+                    )
+                    yield Hit(at=provider, path=(*offer.path, "resources", key), message=message, fix=fix)
+
+
+@rule("node-type-quantity-malformed", Severity.ERROR)
+def node_type_quantity_malformed(world: World) -> Iterator[Hit]:
+    """A resource of a node type is no quantity.
+
+    Quantities are numbers with k, M, G, T or Ki, Mi, Gi, Ti: `64Gi`, not `64GB`. The API refuses others.
+    """
+    for provider in world.of_kind("NodeProvider"):
+        for offer in provider_types(provider):
+            for key, value in offer.resources.items():
+                if not has_hole(value) and not is_quantity(value):
+                    message = f"describing node type: {key} is no quantity: `{value}`"
+                    path = (*offer.path, "resources", key)
+                    yield Hit(at=provider, path=path, message=message[:200], fix="write it like `64Gi`")

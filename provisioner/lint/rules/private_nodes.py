@@ -279,3 +279,19 @@ def runtime_nobody_installs(world: World) -> Iterator[Hit]:
             message = f"isolating pods: nothing here installs the runtime class: `{wanted}`"
             fix = "install vNode in the tenant cluster (an Application or Stack task) before the workload"
             yield Hit(at=pod.owner, path=pod.at("runtimeClassName"), message=message, fix=fix)
+
+
+@rule("vpn-between-nodes-alone", Severity.WARNING)
+def vpn_between_nodes_alone(world: World) -> Iterator[Hit]:
+    """The VPN should connect nodes with each other, but is not switched on.
+
+    `privateNodes.vpn.nodeToNode` is part of the VPN: without `vpn.enabled` nothing starts it. Both can only be set at
+    creation.
+    """
+    for tenant in world.tenants:
+        vpn = mapping(tenant.value, "privateNodes", "vpn")
+        if is_on(vpn, "nodeToNode", "enabled") and not is_on(vpn, "enabled") and not has_hole(vpn.get("enabled")):
+            message = "connecting nodes: `nodeToNode` does nothing without `vpn.enabled`"
+            yield Hit(
+                at=tenant, path=("privateNodes", "vpn"), message=message, fix="set `privateNodes.vpn.enabled: true`"
+            )

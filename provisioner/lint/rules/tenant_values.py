@@ -6,6 +6,7 @@ as a template that does not resolve.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from provisioner.catalog.fields import FieldPath, dotted
@@ -40,6 +41,13 @@ _GONE: Mapping[FieldPath, str] = {
     ("sync", "persistentvolumes"): "use `sync.toHost.persistentVolumes` (keys of before 0.20)",
     ("sync", "networkpolicies"): "use `sync.toHost.networkPolicies` (keys of before 0.20)",
 }
+_PRO: tuple[FieldPath, ...] = (
+    ("privateNodes", "enabled"),
+    ("controlPlane", "backingStore", "etcd", "embedded", "enabled"),
+    ("controlPlane", "backingStore", "database", "external", "enabled"),
+    ("sync", "fromHost", "deviceClasses", "enabled"),
+    ("sync", "toHost", "resourceClaims", "enabled"),
+)
 _SNAPSHOT_KEYS: tuple[FieldPath, ...] = (
     ("sync", "toHost", "volumeSnapshots"),
     ("sync", "toHost", "volumeSnapshotContents"),
@@ -202,3 +210,37 @@ def _pools(values: Mapping[str, object], kind: str) -> Iterator[tuple[FieldPath,
         for path, pool in items(entry, kind):
             if isinstance(pool, Mapping):
                 yield (*top, *path), pool
+
+
+@rule("oss-image-with-pro-feature", Severity.ERROR)
+def oss_image_with_pro_feature(world: World) -> Iterator[Hit]:
+    """The open-source image runs a tenant cluster that needs the Pro image.
+
+    Private nodes, embedded etcd, an external database by connector, DRA and custom-resource sync are in the image
+    `vcluster-pro` only (they are free with the Platform). With `vcluster-oss` the control plane refuses to start.
+    """
+    path = ("controlPlane", "statefulSet", "image", "repository")
+    for tenant in world.tenants:
+        found = literal(tenant.value, *path)
+        used = [dotted(feature[:-1]) for feature in _PRO if is_on(tenant.value, *feature)]
+        if found and found.endswith("vcluster-oss") and used:
+            message = f"starting control plane: the image has no: `{used[0]}`"
+            yield Hit(
+                at=tenant, path=path, message=message, fix="remove the image; the default is loft-sh/vcluster-pro"
+            )
+
+
+@rule("database-password-in-values", Severity.WARNING)
+def database_password_in_values(world: World) -> Iterator[Hit]:
+    """The password of the external database stands in the values.
+
+    Values lie in the repository, in the instance object and in Helm's release Secret. Use a `connector` of the
+    Platform, an identity provider, or environment variables from a Secret.
+    """
+    path = ("controlPlane", "backingStore", "database", "external", "dataSource")
+    for tenant in world.tenants:
+        if re.search(r"//[^:@/\s]+:[^@/\s$({]+@", literal(tenant.value, *path) or ""):
+            message = "storing state: the database's password stands in the values"
+            yield Hit(
+                at=tenant, path=path, message=message, fix="use `external.connector`, or a Secret and `statefulSet.env`"
+            )

@@ -13,7 +13,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._tenant import brings_nodes, has_hole, is_on, literal, shares_nodes
+from provisioner.lint.rules._tenant import brings_nodes, has_hole, is_on, literal, objects_of, shares_nodes
 from provisioner.lint.values import is_known, items, look, mapping, texts
 from provisioner.lint.world import TenantValues, World
 
@@ -309,3 +309,39 @@ def _kinds(tenant: TenantValues, side: str) -> Iterator[tuple[FieldPath, Mapping
             yield from ((("sync", side, key, name), mapping(entry)) for name, entry in mapping(kind).items())
         else:
             yield ("sync", side, key), mapping(kind)
+
+
+@rule("policies-not-synced", Severity.ERROR)
+def policies_not_synced(world: World) -> Iterator[Hit]:
+    """A template puts network policies into a tenant cluster on shared nodes and does not sync them.
+
+    Pods of such a tenant cluster run in the control plane cluster. A NetworkPolicy that stays in the tenant cluster
+    binds nobody; `sync.toHost.networkPolicies` is off by default (vCluster issues 155 and 2452).
+    """
+    for tenant in _shared(world):
+        synced = look(tenant.value, "sync", "toHost", "networkPolicies", "enabled")
+        found = next((value for value in objects_of(world, tenant) if value.kind == "NetworkPolicy"), None)
+        if found is not None and shares_nodes(tenant) and synced is not True and not has_hole(synced):
+            message = f"enforcing network policies: they are not synced to where pods run: `{found.title}`"
+            path = ("sync", "toHost", "networkPolicies") if synced is not None else ()
+            yield Hit(at=tenant, path=path, message=message, fix="set `sync.toHost.networkPolicies.enabled: true`")
+
+
+@rule("routes-not-synced", Severity.INFO)
+def routes_not_synced(world: World) -> Iterator[Hit]:
+    """A template puts routes into a tenant cluster on shared nodes and does not sync their kind.
+
+    Ingresses and routes are not synced by default. Unless a controller runs inside of the tenant cluster, nobody
+    serves them.
+    """
+    switches = {
+        "Ingress": (("ingresses", "enabled"),),
+        "HTTPRoute": (("gatewayApi", "enabled"), ("gatewayApi", "httpRoutes", "enabled")),
+    }
+    for tenant in _shared(world):
+        for value in objects_of(world, tenant) if shares_nodes(tenant) else ():
+            paths = switches.get(value.kind, ())
+            if paths and not any(is_on(tenant.value, "sync", "toHost", *path) for path in paths):
+                message = f"serving routes: the kind is not synced: `{value.title}`"
+                fix = f"set `{dotted(('sync', 'toHost', *paths[-1]))}: true`"
+                yield Hit(at=value, message=message, fix=fix)
