@@ -1,0 +1,143 @@
+"""`tenantry plan`: what it prints, what it writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provisioner.cli.main import main
+
+REQUEST = """\
+name: chat
+tenant: acme
+model: Qwen2-VL-2B-Instruct
+region: eu-central-1
+tier: dedicated
+scaling: {minReplicas: 1, maxReplicas: 2}
+"""
+KEYS = {"rule", "severity", "path", "file", "line", "object", "message", "fix"}
+
+
+@pytest.fixture
+def request_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A good request, where no installation is set up."""
+    monkeypatch.delenv("TENANTRY_SITE", raising=False)
+    monkeypatch.setenv("TENANTRY_STATE", str(tmp_path / "state"))
+    path = tmp_path / "request.yaml"
+    path.write_text(REQUEST)
+    return path
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
+    code = main(["plan", "-o", "json", *arguments])
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer) == {"findings", "plan"}
+    assert all(set(finding) == KEYS for finding in answer["findings"])
+    return code, answer
+
+
+def test_without_an_installation_the_example_site_is_used_and_said(
+    request_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "-f", str(request_file)]) == 0
+    assert "example site" in capsys.readouterr().err
+
+
+def test_the_plan_says_what_would_be_made(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ledger: TEN-13."""
+    code, answer = planned(capsys, "-f", str(request_file))
+    plan = answer["plan"]
+    assert (code, answer["findings"]) == (0, [])
+    assert plan["objects"]["StatefulSet"] == 1
+    assert plan["rollout"].keys() == {"mode", "gapSeconds", "reason"}
+    assert plan["capacity"]["gpuMemory"]["longestContext"] == 32768
+
+
+def test_a_finding_points_into_the_request(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    request_file.write_text(f"{REQUEST}serving:\n  tensorParallelSize: 5\n")
+    code, answer = planned(capsys, "-f", str(request_file))
+    [finding] = answer["findings"]
+    assert code == 1
+    assert answer["plan"] is None
+    assert (finding["rule"], finding["line"]) == ("heads-not-divisible", 8)
+    assert finding["file"] == str(request_file)
+    assert finding["fix"]
+
+
+@pytest.mark.parametrize("content", [b"", b"name: [\n", b"\xff\xfe\x00", b"[" * 5000, b"a" * 300_000, b"- 1\n", None])
+def test_a_file_that_is_no_request_is_a_finding(
+    content: bytes | None, request_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request_file.unlink() if content is None else request_file.write_bytes(content)
+    code, answer = planned(capsys, "-f", str(request_file))
+    assert code == 1
+    assert answer["findings"]
+    assert all(finding["line"] and finding["file"] and finding["fix"] for finding in answer["findings"])
+
+
+def test_manifests_are_written_whole_or_not_at_all(
+    request_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "deep" / "manifests"
+    assert main(["plan", "-f", str(request_file), "--out", str(out)]) == 0
+    written = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*.yaml")}
+    assert {name.split("/")[0] for name in written} == {"platform", "endpoints"}
+    assert main(["plan", "-f", str(request_file), "--out", str(out)]) == 1
+    assert "not empty" in capsys.readouterr().err
+    again = tmp_path / "again"
+    assert main(["plan", "-f", str(request_file), "--out", str(again)]) == 0
+    assert written == {path.relative_to(again).as_posix(): path.read_bytes() for path in again.rglob("*.yaml")}
+
+
+def test_nothing_is_written_for_a_refused_request(request_file: Path, tmp_path: Path) -> None:
+    request_file.write_text(REQUEST.replace("acme", "pool"))
+    assert main(["plan", "-f", str(request_file), "--out", str(tmp_path / "out")]) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_providers_own_folder_extends_and_replaces_ours(
+    request_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own"
+    (own / "models").mkdir(parents=True)
+    shipped = Path(__file__).parents[3] / "provisioner" / "catalog" / "models" / "Qwen2-VL-2B-Instruct.yaml"
+    text = shipped.read_text().replace("id: Qwen2-VL-2B-Instruct", "id: acme/private")
+    (own / "models" / "acme--private.yaml").write_text(text)
+    digest = f"registry.example.com/vllm@sha256:{'1' * 64}"
+    (own / "versions.yaml").write_text(f"charts: {{}}\nimages: {{vllm: {digest}}}\n")
+    request_file.write_text(REQUEST.replace("model: Qwen2-VL-2B-Instruct", "model: acme/private"))
+    code, answer = planned(capsys, "-f", str(request_file), "--catalog", str(own))
+    assert (code, answer["plan"]["runtime"]["image"]) == (0, digest)
+    (own / "models" / "acme--private.yaml").write_text("id: acme/private\n")
+    code, answer = planned(capsys, "-f", str(request_file), "--catalog", str(own))
+    assert code == 1
+    assert {finding["file"] for finding in answer["findings"]} == {"models/acme--private.yaml"}
+
+
+def test_a_template_of_a_providers_own_is_rendered(
+    request_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = tmp_path / "own" / "templates" / "_parts" / "customer-route.yaml.j2"
+    part.parent.mkdir(parents=True)
+    part.write_text(
+        'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: "{{ endpoint }}"\n'
+        'data:\n  tenant: "{{ tenant }}"\n  hostname: "{{ hostname }}"\n'
+    )
+    code, answer = planned(capsys, "-f", str(request_file), "--catalog", str(tmp_path / "own"))
+    assert code == 0
+    assert answer["plan"]["objects"]["ConfigMap"] >= 1
+    part.write_text("{{ nobody }}\n")
+    code, answer = planned(capsys, "-f", str(request_file), "--catalog", str(tmp_path / "own"))
+    [finding] = answer["findings"]
+    assert (code, answer["plan"], finding["line"]) == (1, None, 1)
+    assert finding["file"] == "templates/_parts/customer-route.yaml.j2"
+
+
+def test_regions_and_serving_are_shown(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tier", "show", "dedicated", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["regions"] == ["eu-central-1"]
+    assert main(["model", "show", "MiniMax-M2.5", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["master"]["serving"]["tensorParallelSize"] == 8
