@@ -8,29 +8,19 @@ an engine with unknown words is never said to lack a flag. What each engine is c
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
+from provisioner.lint.command_line import Word, command_line, until_end
 from provisioner.lint.server_kinds import ENGINES, EngineKind, Profile
-from provisioner.lint.values import Hole, is_known, items, look, mapping, text, whole
+from provisioner.lint.values import is_known, items, look, mapping, text, whole
 from provisioner.lint.world import Container, PodTemplate, World
 
-_SHELLS = frozenset({"sh", "bash", "ash", "dash"})
-_ENDS = re.compile(r"^[;&|]+$|^\n$")
-_VARIABLE = re.compile(r"\$\((\w+)\)|\$\{(\w+)\}|\$(\w+)")
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word of a command line and the item of `command` or `args` it comes from; None for an unknown text."""
-
-    text: str | None
-    path: FieldPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +68,7 @@ class Engine:
     """The engine's own words, without the program."""
     in_shell: bool
 
-    @property
+    @cached_property
     def profile(self) -> Profile:
         """What is known about this engine in general."""
         return ENGINES[self.kind]
@@ -114,14 +104,16 @@ class Engine:
         """Words that belong to no flag: the model of `vllm serve MODEL`, and what stands there by mistake."""
         return self._parsed[1]
 
-    @property
+    @cached_property
     def is_complete(self) -> bool:
         """Whether all words are known, so that an absent flag is really absent."""
         return all(word.text is not None for word in self.others) and not self.has("--config")
 
     @cached_property
-    def _by_name(self) -> Mapping[str, Flag]:
-        return {flag.name: flag for flag in self.flags}  # the last one wins, as in argparse
+    def _by_name(self) -> Mapping[str, tuple[int, Flag]]:
+        return {
+            flag.name: (position, flag) for position, flag in enumerate(self.flags)
+        }  # the last wins, as in argparse
 
     def has(self, name: str) -> bool:
         """Whether the flag is given, under exactly this name."""
@@ -130,7 +122,8 @@ class Engine:
     def find(self, concept: str) -> Flag | None:
         """The last flag for a concept of the profile (`host`, `tensor`, …), or of exactly this name."""
         names = self.profile.flags.get(concept, (concept,))
-        return next((flag for flag in reversed(self.flags) if flag.name in names), None)
+        found = [self._by_name[name] for name in names if name in self._by_name]
+        return max(found, key=itemgetter(0))[1] if found else None
 
     def value(self, concept: str) -> str | None:
         """The value for a concept: the flag's, else the environment variable's; None where absent or unknown."""
@@ -165,12 +158,13 @@ class Engine:
                 found[name] = value
         return found
 
+    @cached_property
+    def _variables(self) -> Mapping[str | None, FieldPath]:
+        return {text(item, "name"): (*self.container.path, *path) for path, item in items(self.container.value, "env")}
+
     def variable(self, name: str) -> FieldPath | None:
         """Where the container sets a variable, whatever its value."""
-        for path, item in items(self.container.value, "env"):
-            if text(item, "name") == name:
-                return (*self.container.path, *path)
-        return None
+        return self._variables.get(name)
 
     @cached_property
     def gpus(self) -> int | None:
@@ -217,7 +211,13 @@ class Engine:
         flag = self.find("model")
         return flag.path if flag else self.others[0].path if self.others else self.container.path
 
-    @property
+    @cached_property
+    def is_alone(self) -> bool:
+        """Whether no other container of the pod could be what a probe, a Service or a monitor means."""
+        running = [found for found in self.pod.containers if not found.is_init or text(found.value, "restartPolicy")]
+        return len(running) == 1
+
+    @cached_property
     def is_multi_node(self) -> bool:
         """Whether one replica spans several pods: a LeaderWorkerSet, Ray or an engine told of nodes or other ranks."""
         script = " ".join(self.container.arguments)
@@ -263,12 +263,12 @@ def engines_of(world: World, pods: Iterator[PodTemplate]) -> Iterator[Engine]:
 def _recognise(pod: PodTemplate, container: Container) -> Iterator[Engine]:
     if container.is_init:
         return
-    words, in_shell = _words(container)
-    for kind, profile in ENGINES.items():
-        start = _after_program(words, profile)
-        if start is not None:
-            yield Engine(kind, pod, container, _until_end(words[start:], in_shell), in_shell)
-            return
+    words, in_shell = command_line(container)
+    started = _started(words)
+    if started is not None:
+        kind, start = started
+        yield Engine(kind, pod, container, until_end(words[start:], in_shell), in_shell)
+        return
     repository = _repository(container.image)
     has_command = any(True for _ in items(container.value, "command"))
     for kind, profile in ENGINES.items():
@@ -283,84 +283,21 @@ def _is_plain(words: Sequence[Word]) -> bool:
     return first is None or first.startswith("-") or "/" in first
 
 
-def _words(container: Container) -> tuple[list[Word], bool]:
-    raw = [
-        Word(_known(item), (*container.path, *path))
-        for part in ("command", "args")
-        for path, item in items(container.value, part)
-    ]
-    environment = {
-        name: value
-        for _, item in items(container.value, "env")
-        if (name := text(item, "name"))
-        for value in [text(item, "value")]
-    }
-    if raw and raw[0].text and raw[0].text.rpartition("/")[2] in _SHELLS:
-        return _script(raw[1:], environment), True
-    return [Word(_expanded(word.text, environment, in_shell=False), word.path) for word in raw], False
+_PROGRAMS: Mapping[str, list[tuple[tuple[str, ...], EngineKind]]] = {
+    first: [(program, kind) for kind, profile in ENGINES.items() for program in profile.programs if program[0] == first]
+    for profile in ENGINES.values()
+    for first in {program[0] for program in profile.programs}
+}
 
 
-def _known(item: object) -> str | None:
-    if isinstance(item, Hole):
-        name, equals, _ = item.partition("=")
-        return f"{name}=" if equals and name.startswith("--") and "{" not in name else None
-    return str(item) if isinstance(item, str | int | float) and not isinstance(item, bool) else None
-
-
-def _script(words: Sequence[Word], environment: Mapping[str, str | None]) -> list[Word]:
-    """The words of the scripts behind `-c`; a script that no shell could read has none."""
-    found: list[Word] = []
-    for word in words:
-        if word.text is None or re.fullmatch(r"-[a-z]+|-o|pipefail", word.text):
-            continue
-        lexer = shlex.shlex(word.text.replace("\\\n", " "), posix=True, punctuation_chars=";&|\n")
-        lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, "#"
-        try:
-            tokens = list(lexer)
-        except ValueError:
-            continue
-        found.extend(Word(_expanded(token, environment, in_shell=True), word.path) for token in tokens)
-    return found
-
-
-def _expanded(word: str | None, environment: Mapping[str, str | None], *, in_shell: bool) -> str | None:
-    """The word with its variables filled in; None, or a flag with an empty value, where one is unknown."""
-    if word is None or "$" not in word:
-        return word
-    unknown = False
-
-    def fill(match: re.Match[str]) -> str:
-        nonlocal unknown
-        if match.group(1) is None and not in_shell:
-            return match.group(0)
-        value = environment.get(match.group(1) or match.group(2) or match.group(3))
-        unknown = unknown or value is None
-        return value or ""
-
-    filled = _VARIABLE.sub(fill, word)
-    if not unknown and not (in_shell and "$" in filled):
-        return filled
-    name, equals, _ = word.partition("=")
-    return f"{name}=" if equals and name.startswith("--") and "$" not in name else None
-
-
-def _after_program(words: Sequence[Word], profile: Profile) -> int | None:
-    """The position of the first word behind the engine's program, None where it is not started."""
-    texts = [word.text or "" for word in words]
-    for program in profile.programs:
-        for position in range(len(texts) - len(program) + 1):
-            heads = (texts[position].rpartition("/")[2], *texts[position + 1 : position + len(program)])
-            if heads == program:
-                return position + len(program)
+def _started(words: Sequence[Word]) -> tuple[EngineKind, int] | None:
+    """The engine that a command line starts and the position of its first own word, None where it starts none."""
+    for position, word in enumerate(words):
+        for program, kind in _PROGRAMS.get((word.text or "").rpartition("/")[2], ()):
+            rest = [following.text for following in words[position + 1 : position + len(program)]]
+            if tuple(rest) == program[1:]:
+                return kind, position + len(program)
     return None
-
-
-def _until_end(words: Sequence[Word], in_shell: bool) -> tuple[Word, ...]:
-    """The words of one command of a script."""
-    if not in_shell:
-        return tuple(words)
-    end = next((at for at, word in enumerate(words) if word.text is not None and _ENDS.match(word.text)), len(words))
-    return tuple(words[:end])
 
 
 def _repository(image: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
-from provisioner.lint.model_servers import Engine, engines
+from provisioner.lint.model_servers import Engine
 from provisioner.lint.rules._selectors import equality, selected, selector
 from provisioner.lint.values import is_known, items, look, mapping, text, whole
 from provisioner.lint.world import Object, World
@@ -67,12 +67,14 @@ class Probe:
         return default if found is None else found
 
 
-def probes(engine: Engine) -> Iterator[Probe]:
+@lru_cache(maxsize=4096)
+def probes(engine: Engine) -> tuple[Probe, ...]:
     """The probes of the engine's container."""
-    for name in PROBES:
-        value = look(engine.container.value, name)
-        if isinstance(value, Mapping):
-            yield Probe(name, value, (*engine.container.path, name))
+    return tuple(
+        Probe(name, value, (*engine.container.path, name))
+        for name in PROBES
+        if isinstance(value := look(engine.container.value, name), Mapping)
+    )
 
 
 def probe(engine: Engine, name: str) -> Probe | None:
@@ -160,11 +162,3 @@ def _scrapes(world: World) -> Mapping[tuple[int, FieldPath], list[Object]]:
 def monitors(engine: Engine, world: World) -> list[Object]:
     """The PodMonitors and ServiceMonitors that scrape the engine."""
     return _scrapes(world).get((id(engine.pod.owner), engine.pod.path), [])
-
-
-def is_alone(engine: Engine, world: World) -> bool:
-    """Whether no other container of the pod could be what a probe, a Service or a monitor means."""
-    running = [container for container in engine.pod.containers if not container.is_init]
-    others = any(text(container.value, "restartPolicy") for container in engine.pod.containers if container.is_init)
-    several = sum(1 for other in engines(world) if other.pod is engine.pod) > 1
-    return len(running) == 1 and not others and not several

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._reach import container_ports, is_alone, port_number, probes, service_ways
+from provisioner.lint.rules._reach import container_ports, port_number, probes, service_ways
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import look
 from provisioner.lint.world import World
@@ -19,7 +19,7 @@ def _is_meant_for_others(engine: Engine, world: World) -> bool:
     """Whether somebody outside of the pod is to reach the engine itself."""
     ports = {engine.port}
     asked = any(port_number(engine, look(found.value, "httpGet", "port")) in ports for found in probes(engine))
-    return asked or bool(container_ports(engine)) or is_alone(engine, world)
+    return asked or bool(container_ports(engine)) or engine.is_alone
 
 
 @rule("engine-bound-to-loopback", Severity.ERROR)
@@ -74,7 +74,7 @@ def probe_on_other_port(world: World) -> Iterator[Hit]:
     `--port`, else its default (vLLM 8000, SGLang 30000, llama.cpp 8080, Text Generation Inference 80).
     """
     for engine in engines(world):
-        for found in probes(engine) if is_alone(engine, world) else ():
+        for found in probes(engine) if engine.is_alone else ():
             kind = next((kind for kind in ("httpGet", "tcpSocket", "grpc") if look(found.value, kind)), None)
             number = port_number(engine, look(found.value, kind, "port")) if kind else None
             if kind and _foreign(engine, number) and not _several(engine):
@@ -99,7 +99,7 @@ def service_on_other_port(world: World) -> Iterator[Hit]:
     is refused.
     """
     for engine in engines(world):
-        ways = service_ways(engine, world) if is_alone(engine, world) and not _several(engine) else ()
+        ways = service_ways(engine, world) if engine.is_alone and not _several(engine) else ()
         right = {id(way.through) for way in ways if port_number(engine, way.port) == engine.port}
         for way in ways:
             number = port_number(engine, way.port)

@@ -13,7 +13,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._metric_names import KNOWN, RENAMED, bare
-from provisioner.lint.rules._reach import is_alone, monitors, port_number
+from provisioner.lint.rules._reach import monitors, port_number
 from provisioner.lint.rules._scaling import engines_in, query, scalers, target
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, look, text
@@ -234,7 +234,7 @@ def monitor_on_unknown_path(world: World) -> Iterator[Hit]:
     vLLM, SGLang, llama.cpp and Text Generation Inference have them at `/metrics`, on the port of their API.
     """
     for engine in engines(world):
-        if engine.profile.metric_prefix is None or engine.kind is EngineKind.TRITON or not is_alone(engine, world):
+        if engine.profile.metric_prefix is None or engine.kind is EngineKind.TRITON or not engine.is_alone:
             continue
         for monitor in dict.fromkeys(monitors(engine, world)):
             for field in ("podMetricsEndpoints", "endpoints"):
@@ -255,7 +255,7 @@ def scrape_annotation_on_other_port(world: World) -> Iterator[Hit]:
     for engine in engines(world):
         written = look(engine.pod.value, "metadata", "annotations", "prometheus.io/port")
         number = port_number(engine, written)
-        if number is None or engine.port is None or number == engine.port or not is_alone(engine, world):
+        if number is None or engine.port is None or number == engine.port or not engine.is_alone:
             continue
         if engine.kind is not EngineKind.TRITON:
             path = (*engine.pod.path, "metadata", "annotations", "prometheus.io/port")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._reach import Probe, is_alone, port_number, probe, probes, service_ways
+from provisioner.lint.rules._reach import Probe, port_number, probe, probes, service_ways
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import look, text, whole
 from provisioner.lint.world import World
@@ -19,11 +19,11 @@ _LEAST_PATIENCE = 15
 _LEAST_GRACE = 30
 
 
-def _engine_probes(engine: Engine, world: World) -> Iterator[Probe]:
+def _engine_probes(engine: Engine) -> Iterator[Probe]:
     """The probes that ask the engine itself."""
     for found in probes(engine):
         number = port_number(engine, look(found.value, "httpGet", "port"))
-        if is_alone(engine, world) or number is None or number == engine.port:
+        if engine.is_alone or number is None or number == engine.port:
             yield found
 
 
@@ -55,7 +55,7 @@ def probe_on_unknown_path(world: World) -> Iterator[Hit]:
         known = engine.profile.paths
         if known is None or engine.find("--api-prefix") or engine.find("--middleware") or engine.find("--root-path"):
             continue
-        for found in _engine_probes(engine, world):
+        for found in _engine_probes(engine):
             asked = found.asks
             if asked is None or asked in known or _GENERATES.search(asked):
                 continue
@@ -158,7 +158,7 @@ def probe_without_key(world: World) -> Iterator[Hit]:
         variable = engine.variable("VLLM_API_KEY") if engine.kind is EngineKind.VLLM else None
         if not engine.find("key") and not variable:
             continue
-        for found in _engine_probes(engine, world):
+        for found in _engine_probes(engine):
             if (found.asks or "").startswith("/v1") and "uthorization" not in str(look(found.value, "httpGet")):
                 message = f"reading {found.name}: {engine.kind} wants its API key here and answers 401: `{found.asks}`"
                 path = (*found.path, "httpGet", "path")
@@ -175,7 +175,7 @@ def probe_with_other_scheme(world: World) -> Iterator[Hit]:
         if "tls" not in engine.profile.flags or not engine.is_complete:
             continue
         wanted = "HTTPS" if engine.find("tls") else "HTTP"
-        for found in _engine_probes(engine, world) if is_alone(engine, world) else ():
+        for found in _engine_probes(engine) if engine.is_alone else ():
             scheme = text(found.value, "httpGet", "scheme") or "HTTP"
             if found.asks is not None and scheme in ("HTTP", "HTTPS") and scheme != wanted:
                 message = f"reading {found.name}: {engine.kind} speaks {wanted}, the probe `{scheme}`"
