@@ -14,7 +14,8 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import nearest_name
 from provisioner.lint.model_servers import engines
-from provisioner.lint.rules._applications import applications, deliveries, settled
+from provisioner.lint.rules._applications import applications, settled
+from provisioner.lint.rules._deliveries import deliveries
 from provisioner.lint.values import is_known, items, look, mapping, text, texts, whole
 from provisioner.lint.world import Object, World, same_namespace
 

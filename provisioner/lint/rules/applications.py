@@ -11,7 +11,8 @@ from pathlib import PurePosixPath
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import App, Source, applications, settled, tree_of
+from provisioner.lint.rules._applications import App, Source, applications, settled
+from provisioner.lint.rules._deliveries import tree_of
 from provisioner.lint.values import is_known, look, mapping, text
 from provisioner.lint.world import World
 

@@ -5,22 +5,16 @@ Argo CD orders the objects of one Application and never those of two.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from provisioner.domain.finding import Severity
+from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import (
-    App,
-    annotation,
-    applications,
-    deliveries,
-    settled,
-    sync_options,
-    wave,
-)
+from provisioner.lint.rules._applications import App, annotation, applications, settled, sync_options, wave
+from provisioner.lint.rules._deliveries import Tree, deliveries, tree_of
 from provisioner.lint.rules.argocd import knows_application_health
-from provisioner.lint.values import items, text, whole
+from provisioner.lint.values import items, look, text, whole
 from provisioner.lint.world import POD_TEMPLATES, Object, World
 
 _CHART_GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -225,3 +219,41 @@ def app_ref_source_with_chart(world: World) -> Iterator[Hit]:
                     message=f"lending files of a source: it is a chart: `{settled(source.value, 'chart')}`",
                     fix="name a Git repository in the source with `ref`",
                 )
+
+
+@rule("app-values-file-unknown", Severity.ERROR)
+def app_values_file_unknown(world: World) -> Iterator[Hit]:
+    """A chart takes its values from a file that is not there.
+
+    Argo CD fails to render, unless `ignoreMissingValueFiles` is true. Paths are read from the chart's folder, with
+    `$name/` from the top of the source of that `ref`. Only said where the folder that should hold the file is shown.
+    """
+    tree = tree_of(world)
+    for app in applications(world):
+        for source in app.sources:
+            if look(source.value, "helm", "ignoreMissingValueFiles") is True:
+                continue
+            for path, item in items(source.value, "helm", "valueFiles"):
+                folder, name = _place(tree, source.folder, item) if isinstance(item, str) else (None, "")
+                if folder is not None and tree.files.get(folder) and name not in tree.files[folder]:
+                    near = nearest_name(name, tree.files[folder])
+                    yield Hit(
+                        at=app.at,
+                        path=(*source.path, *path),
+                        message=f"reading values of application `{app.name}`: there is no such file: `{item}`",
+                        fix=f"write `{str(item).removesuffix(name)}{near}`" if near else "name a file that exists",
+                    )
+
+
+def _place(tree: Tree, chart: str | None, written: str) -> tuple[str | None, str]:
+    """The folder and the name of a values file; no folder where the world does not show it."""
+    if "://" in written or "{{" in written or "*" in written:
+        return None, ""
+    if written.startswith("$"):
+        inner = written.partition("/")[2]
+        return tree.find(posixpath.dirname(inner)), posixpath.basename(inner)
+    home = tree.find(chart) if chart and not written.startswith("/") else None
+    if home is None:
+        return None, ""
+    joined = posixpath.normpath(posixpath.join(home, written))
+    return posixpath.dirname(joined), posixpath.basename(joined)

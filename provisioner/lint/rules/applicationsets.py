@@ -182,7 +182,7 @@ def _used(inner: str, go: bool) -> tuple[str, ...]:
     if go:
         has_scope = re.match(r"(range|with|block|define|template)\b", inner) or "$" in inner
         return () if has_scope else fields(inner)
-    return (re.split(r"[.\[]", inner)[0],) if _PLAIN_NAME.fullmatch(inner) else ()
+    return (re.split(r"[.\[]", inner)[0],) if _PLAIN_NAME.fullmatch(inner) and inner not in _WORDS_OF_GO else ()
 
 
 @rule("appset-parameter-not-everywhere", Severity.ERROR)
@@ -192,17 +192,16 @@ def appset_parameter_not_everywhere(world: World) -> Iterator[Hit]:
     The Application of that element gets `<no value>` or `{{name}}` in the place of it, or is not generated at all.
     """
     for found, spec in _sets(world):
-        top = [(path, generator) for path, generator, depth in generators(spec) if depth == 0]
+        joined = [(path, generator) for path, generator, _ in generators(spec) if "merge" not in path]
         used = {
             name
             for _, part in template_parts(spec)
+            if not _has_branches(part)
             for expression in expressions(part)
             if not re.search(r"\b(default|if|dig|get|hasKey|with|coalesce)\b", expression.inner)
             for name in _used(expression.inner, is_go(spec))
         }
-        if _is_guarded(spec):
-            continue
-        for path, generator in top:
+        for path, generator in joined:
             listed = elements(generator)
             everywhere = {key for element in listed for key in element}
             for position, element in enumerate(listed):
@@ -215,11 +214,9 @@ def appset_parameter_not_everywhere(world: World) -> Iterator[Hit]:
                     )
 
 
-def _is_guarded(spec: Mapping[str, Any]) -> bool:
+def _has_branches(part: Any) -> bool:
     """Whether conditions decide what is used, which nobody can tell by names alone."""
-    return any(
-        re.match(r"(if|with|range)\b", one.inner) for _, part in template_parts(spec) for one in expressions(part)
-    )
+    return any(re.match(r"-?\s*(if|with|range)\b", one.inner) for one in expressions(part))
 
 
 @rule("appset-name-not-unique", Severity.ERROR)
@@ -233,7 +230,11 @@ def appset_name_not_unique(world: World) -> Iterator[Hit]:
         name = text(spec, "template", "metadata", "name")
         if not name:
             continue
-        used = {field for one in expressions(name) for field in _used(one.inner, is_go(spec)) or (one.inner,)}
+        used = {
+            field
+            for one in expressions(name)
+            for field in _used(one.inner, is_go(spec)) or fields(one.inner) or (one.inner,)
+        }
         patched = "name:" in (text(spec, "templatePatch") or "")
         top = [generator for _, generator, depth in generators(spec) if depth == 0]
         is_constant = not used and (len(top) > 1 or any(makes_several(one) for one in top))

@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import App, applications, deliveries, settled
+from provisioner.lint.rules._applications import App, applications, settled
+from provisioner.lint.rules._deliveries import deliveries
 from provisioner.lint.values import items
 from provisioner.lint.world import Object, World
 

@@ -14,7 +14,7 @@ from provisioner.lint.rules._applications import settled
 from provisioner.lint.rules._routes import GATEWAY_GROUP, gateways, shown
 from provisioner.lint.rules.routes_parents import selects
 from provisioner.lint.values import items, look, mapping, text
-from provisioner.lint.world import Object, World
+from provisioner.lint.world import Object, World, same_namespace
 
 _CLASSES_OF_CONTROLLERS = {
     "agentgateway",
@@ -29,6 +29,15 @@ _CLASSES_OF_CONTROLLERS = {
     "traefik",
 }
 """Classes that a controller or its chart makes by itself."""
+_POLICIES = (
+    "BackendTLSPolicy",
+    "BackendTrafficPolicy",
+    "ClientTrafficPolicy",
+    "EnvoyExtensionPolicy",
+    "SecurityPolicy",
+    "TrafficPolicy",
+)
+_TARGETS = ("Gateway", "HTTPRoute", "GRPCRoute", "Service", "ListenerSet")
 _V1_KINDS: Mapping[str, tuple[str, ...]] = {
     "GatewayClass": ("v1alpha2", "v1beta1"),
     "Gateway": ("v1alpha2", "v1beta1"),
@@ -162,6 +171,82 @@ def gateway_client_validation_misplaced(world: World) -> Iterator[Hit]:
                     message=f"checking client certificates: the field is dropped, listener: `{look(listener, 'name')}`",
                     fix="write `spec.tls.frontend.default.validation`",
                 )
+
+
+@rule("gateway-client-ca-unknown", Severity.WARNING)
+def gateway_client_ca_unknown(world: World) -> Iterator[Hit]:
+    """A Gateway checks client certificates against a CA that is not there.
+
+    The folder has ConfigMaps of that namespace, but not this one. Without the CA the listener gets ResolvedRefs False
+    and lets nobody in. One that trust-manager or cert-manager writes is not shown by the folder.
+    """
+    for gateway in gateways(world):
+        for path, validation in _validations(gateway):
+            for inner, item in items(validation, "caCertificateRefs"):
+                name, home = settled(item, "name"), text(item, "namespace") or gateway.namespace
+                seen = [found.name for found in world.of_kind("ConfigMap") if same_namespace(found.namespace, home)]
+                is_made = world.has("Bundle") or look(item, "kind") != "ConfigMap"
+                if name and seen and name not in seen and not is_made:
+                    yield Hit(
+                        at=gateway,
+                        path=(*path, *inner, "name"),
+                        message=f"checking client certificates: there is no such ConfigMap: `{name}`",
+                        fix=f"name one of: {', '.join(sorted(set(seen))[:5])}, or deliver it",
+                    )
+
+
+@rule("gateway-policy-without-target", Severity.ERROR)
+def gateway_policy_without_target(world: World) -> Iterator[Hit]:
+    """A policy of Gateway API is for a route, Gateway or Service that does not exist.
+
+    Policies reach objects of their own namespace only; one that finds none does nothing: a timeout, a limit or a
+    check of keys is simply missing. Only said where the folder holds objects of that kind and namespace.
+    """
+    for policy in world.of_kind(*_POLICIES):
+        single = mapping(policy.value, "spec", "targetRef")
+        targets = [(("spec", *path), item) for path, item in items(policy.value.get("spec"), "targetRefs")]
+        for path, target in [*targets, (("spec", "targetRef"), single)]:
+            kind, name = settled(target, "kind"), settled(target, "name")
+            if kind not in _TARGETS or name is None or world.find(kind, name, namespace=policy.namespace):
+                continue
+            names = [found.name for found in world.of_kind(kind) if same_namespace(found.namespace, policy.namespace)]
+            is_elsewhere = any(found.name == name for found in world.of_kind(kind))
+            if names or is_elsewhere:
+                near = nearest_name(name, names)
+                yield Hit(
+                    at=policy,
+                    path=(*path, "name"),
+                    message=f"applying {policy.kind}: its namespace has no such {kind}: `{name}`",
+                    fix=f"write `{near}`" if near else f"name a {kind} of the policy's own namespace",
+                )
+
+
+@rule("gateway-of-listener-set-unknown", Severity.ERROR)
+def gateway_of_listener_set_unknown(world: World) -> Iterator[Hit]:
+    """A ListenerSet adds listeners to a Gateway that does not exist.
+
+    Its listeners are never opened. Only said where the folder holds Gateways of that namespace, or one of that name in
+    another.
+    """
+    there = shown(world)
+    for found in world.of_kind("ListenerSet", "XListenerSet"):
+        name = settled(found.value, "spec", "parentRef", "name")
+        namespace = text(found.value, "spec", "parentRef", "namespace") or found.namespace
+        if name is None or there.find("Gateway", name, namespace):
+            continue
+        other = there.elsewhere("Gateway", name, namespace)
+        if other or there.lacks("Gateway", name, namespace):
+            near = there.near("Gateway", name, namespace)
+            yield Hit(
+                at=found,
+                path=("spec", "parentRef", "name"),
+                message=f"adding listeners: no such Gateway in namespace `{namespace or '(default)'}`: `{name}`",
+                fix=f"write `namespace: {other}`"
+                if other
+                else f"write `{near}`"
+                if near
+                else "name a Gateway that exists",
+            )
 
 
 @rule("gateway-refuses-listener-set", Severity.ERROR)

@@ -203,3 +203,19 @@ def listener_hostname_without_protocol(world: World) -> Iterator[Hit]:
                 message=f"opening listener: protocol {one.protocol} knows no hostname: `{one.value.get('hostname')}`",
                 fix="remove the hostname",
             )
+
+
+@rule("listener-on-unusual-port", Severity.WARNING)
+def listener_on_unusual_port(world: World) -> Iterator[Hit]:
+    """A listener speaks HTTP on the port of HTTPS, or the other way round.
+
+    Clients speak TLS at 443 and none at 80 unless told otherwise, and get a protocol error.
+    """
+    for one in _listeners(world):
+        if (one.protocol, one.port) in (("HTTP", 443), ("HTTPS", 80)):
+            yield Hit(
+                at=one.owner,
+                path=(*one.path, "port"),
+                message=f"opening listener `{one.name}`: protocol {one.protocol} is not expected at port: `{one.port}`",
+                fix="use HTTPS at 443 and HTTP at 80",
+            )

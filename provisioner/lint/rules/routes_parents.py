@@ -56,16 +56,16 @@ class _Attachment:
         return [one for one in self.chosen if one.protocol in wanted or one.protocol not in _EVERY]
 
 
-def _owner(world: World, parent: Reference) -> Object | None:
-    if parent.name is None:
-        return None
+def _parent_kind(parent: Reference) -> str | None:
     if parent.is_gateway:
-        found = shown(world).find("Gateway", parent.name, parent.namespace)
-        return found if found and found.group == GATEWAY_GROUP else None
-    for kind, group in _OWNERS:
-        if parent.is_to(group, kind, GATEWAY_GROUP, "Gateway"):
-            return shown(world).find(kind, parent.name, parent.namespace)
-    return None
+        return "Gateway"
+    return next((kind for kind, group in _OWNERS if parent.is_to(group, kind, GATEWAY_GROUP, "Gateway")), None)
+
+
+def _owner(world: World, parent: Reference) -> Object | None:
+    kind = _parent_kind(parent)
+    found = shown(world).find(kind, parent.name, parent.namespace) if kind and parent.name else None
+    return found if found and found.group.startswith("gateway.networking.") else None
 
 
 def _attachments(world: World) -> Iterator[_Attachment]:
@@ -98,19 +98,17 @@ def route_gateway_unknown(world: World) -> Iterator[Hit]:
     there = shown(world)
     for route in routes(world):
         for parent in parents(route):
-            name = parent.name
-            if not parent.is_gateway or name is None or not world.has("Gateway"):
+            kind, name = _parent_kind(parent), parent.name
+            if kind is None or name is None or there.find(kind, name, parent.namespace):
                 continue
-            if there.find("Gateway", name, parent.namespace):
+            other = there.elsewhere(kind, name, parent.namespace)
+            if not other and not there.lacks(kind, name, parent.namespace):
                 continue
-            other = there.elsewhere("Gateway", name, parent.namespace)
-            if not other and not there.lacks("Gateway", name, parent.namespace):
-                continue
-            near = there.near("Gateway", name, parent.namespace)
+            near = there.near(kind, name, parent.namespace)
             yield Hit(
                 at=route,
                 path=(*parent.path, "namespace" if other and parent.is_foreign else "name"),
-                message=f"attaching route: no such Gateway in namespace `{parent.namespace or '(default)'}`: `{name}`",
+                message=f"attaching route: no such {kind} in namespace `{parent.namespace or '(default)'}`: `{name}`",
                 fix=f"write `namespace: {other}`"
                 if other
                 else f"write `{near}`"

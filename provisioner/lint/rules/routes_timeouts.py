@@ -19,6 +19,7 @@ _SHORTEST_GENERATION_SECONDS = 60.0
 _DURATION = re.compile(r"([0-9]{1,5}(h|m|s|ms)){1,4}")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _TIMEOUTS = ("request", "backendRequest")
+_WHOLE_REQUEST = {"requesttimeout", "timeoutsec", "timeout", "request", "maxstreamduration"}
 _POLICIES = (
     "BackendTrafficPolicy",
     "TrafficPolicy",
@@ -48,7 +49,7 @@ def _timed_elsewhere(world: World) -> frozenset[tuple[str, str]]:
     """Kinds and names that a policy of a controller gives a timeout."""
     found: set[tuple[str, str]] = set()
     for policy in world.of_kind(*_POLICIES):
-        if not _has_timeout(policy.value.get("spec"), 0):
+        if policy.kind != "AIGatewayRoute" and not _has_timeout(policy.value.get("spec"), 0):
             continue
         single = mapping(policy.value, "spec", "targetRef")
         for target in [single, *(item for _, item in items(policy.value, "spec", "targetRefs"))]:
@@ -59,9 +60,13 @@ def _timed_elsewhere(world: World) -> frozenset[tuple[str, str]]:
 
 
 def _has_timeout(value: Any, depth: int) -> bool:
-    if isinstance(value, Mapping) and depth < 6:
-        return any("timeout" in str(key).lower() or _has_timeout(item, depth + 1) for key, item in value.items())
-    return False
+    """Whether a policy limits, or frees, the time of a whole request."""
+    if not isinstance(value, Mapping) or depth > 6:
+        return False
+    return any(
+        (str(key).lower() in _WHOLE_REQUEST and not isinstance(item, Mapping)) or _has_timeout(item, depth + 1)
+        for key, item in value.items()
+    )
 
 
 def _is_timed(world: World, route: Object) -> bool:

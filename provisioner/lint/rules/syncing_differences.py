@@ -14,7 +14,8 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import App, Delivery, applications, deliveries, settled
+from provisioner.lint.rules._applications import App, applications, settled
+from provisioner.lint.rules._deliveries import Delivery, deliveries
 from provisioner.lint.values import items, look, text
 from provisioner.lint.world import Object, World, same_namespace
 

@@ -12,7 +12,8 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import annotation, deliveries, is_hook, wave
+from provisioner.lint.rules._applications import annotation, is_hook, wave
+from provisioner.lint.rules._deliveries import deliveries
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import POD_TEMPLATES, Object, World, same_namespace
 
