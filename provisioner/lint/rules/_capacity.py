@@ -33,19 +33,28 @@ def _gpus(resources: Any) -> int | None:
     return 0
 
 
-def _node_types(world: World) -> Iterator[tuple[Mapping[str, Any], int | None]]:
-    """Properties and GPUs of every node type that providers offer."""
+@dataclass(frozen=True, slots=True)
+class _NodeType:
+    """A node type that a provider offers. `most` is how many of it there can be, None for no end."""
+
+    properties: Mapping[str, Any]
+    gpus: int | None
+    most: int | None
+
+
+def _node_types(world: World) -> Iterator[_NodeType]:
     for provider in world.of_kind("NodeProvider"):
         shared = mapping(provider.value, "spec", "properties")
         for section in mapping(provider.value, "spec").values():
             for _, item in items(section, "nodeTypes"):
                 own = {"vcluster.com/node-type": f"{provider.name}.{text(item, 'name')}"}
-                yield {**shared, **mapping(item, "properties"), **own}, _gpus(look(item, "resources"))
+                properties = {**shared, **mapping(item, "properties"), **own}
+                yield _NodeType(properties, _gpus(look(item, "resources")), whole(item, "maxCapacity"))
 
 
 def _type_gpus(world: World, selectors: Any) -> int | None:
     """The most GPUs of one node that a pool may have; None where the folder does not show its node types."""
-    found = [gpus for properties, gpus in _node_types(world) if _fits(properties, selectors)]
+    found = [one.gpus for one in _node_types(world) if _fits(one.properties, selectors)]
     known = [gpus for gpus in found if gpus is not None]
     return max(known) if known and len(known) == len(found) else None
 
@@ -70,25 +79,64 @@ def _cluster_gpus(world: World, tenant: TenantValues, pod: PodTemplate) -> int |
 
 def _pool_gpus(world: World, tenant: TenantValues, pod: PodTemplate) -> Iterator[int | None]:
     """GPUs of every pool of a tenant cluster that the pod may run on."""
+    for kind, pool in _pools(tenant, pod):
+        each = _type_gpus(world, look(pool, "nodeTypeSelector"))
+        limit = amount(look(pool, "limits", GPU_RESOURCES[0])) if kind == "dynamic" else None
+        count = whole(pool, "quantity") if kind == "static" else _most_nodes(world, pool)
+        if each == 0:
+            continue
+        if limit is not None:
+            yield int(limit)
+        else:
+            yield count * each if count is not None and each is not None else None
+
+
+def _most_nodes(world: World, pool: Any) -> int | None:
+    """The most nodes that a dynamic pool may get, None where it has no end."""
+    limit = amount(look(pool, "limits", "nodes"))
+    if limit is not None:
+        return int(limit)
+    selectors = look(pool, "nodeTypeSelector")
+    found = [one.most for one in _node_types(world) if one.gpus and _fits(one.properties, selectors)]
+    known = [most for most in found if most is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes that there are, and where that is said."""
+
+    count: int
+    source: str
+
+
+def node_capacity(world: World, pod: PodTemplate) -> Nodes | None:
+    """The nodes that a pod may run on, None where the folder does not tell or pools can grow."""
+    counts = []
+    for tenant in world.tenants:
+        if tenant.has_private_nodes:
+            pools = list(_pools(tenant, pod))
+            sizes = [whole(pool, "quantity") for kind, pool in pools]
+            known = [size for size in sizes if size is not None]
+            growing = any(kind == "dynamic" for kind, _ in pools)
+            counts.append(sum(known) if pools and len(known) == len(sizes) and not growing else None)
+    known = [count for count in counts if count is not None]
+    if known and len(known) == len(counts):
+        return Nodes(max(known), "the node pools have")
+    nodes = [node for node in world.of_kind("Node") if _gpus(look(node.value, "status", "allocatable"))]
+    return Nodes(len(nodes), "GPU nodes:") if nodes and not world.tenants else None
+
+
+def _pools(tenant: TenantValues, pod: PodTemplate) -> Iterator[tuple[str, Any]]:
+    """Kind and value of every pool of a tenant cluster that the pod may run on."""
     selector = mapping(pod.spec, "nodeSelector")
     for _, provider in items(tenant.value, "privateNodes", "autoNodes"):
         for kind in ("static", "dynamic"):
             for _, pool in items(provider, kind):
                 labels = mapping(pool, "nodeLabels")
-                if any(is_known(value) and selector.get(key, value) != value for key, value in labels.items()):
-                    continue
-                each = _type_gpus(world, look(pool, "nodeTypeSelector"))
-                count = whole(pool, "quantity") if kind == "static" else None
-                limit = amount(look(pool, "limits", GPU_RESOURCES[0])) if kind == "dynamic" else None
-                nodes = amount(look(pool, "limits", "nodes"))
-                if each == 0:
-                    continue
-                if limit is not None:
-                    yield int(limit)
-                elif kind == "dynamic":
-                    yield int(nodes) * each if nodes is not None and each is not None else None
-                else:
-                    yield count * each if count is not None and each is not None else None
+                differs = [key for key, value in labels.items() if key in selector and selector[key] != value]
+                if not any(is_known(labels[key]) and is_known(selector[key]) for key in differs):
+                    yield kind, pool
 
 
 def gpu_capacity(world: World, pod: PodTemplate) -> Capacity | None:

@@ -9,12 +9,13 @@ from typing import Any
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._cache import mounts
-from provisioner.lint.rules._capacity import gpu_capacity, gpus_in_use, pod_gpus
+from provisioner.lint.rules._capacity import gpu_capacity, gpus_in_use, node_capacity, pod_gpus
 from provisioner.lint.rules._pods import replicas
 from provisioner.lint.rules._reach import probe
 from provisioner.lint.rules._scaling import engines_in, pods_made_by
-from provisioner.lint.values import Hole, look, text, whole
-from provisioner.lint.world import Object, World
+from provisioner.lint.rules._selectors import selector
+from provisioner.lint.values import Hole, items, look, text, whole
+from provisioner.lint.world import Object, PodTemplate, World
 
 _DEADLINE_SECONDS = 600
 """progressDeadlineSeconds where a Deployment leaves it out."""
@@ -77,6 +78,37 @@ def rollout_needs_free_gpus(world: World) -> Iterator[Hit]:
                 f"{used} are in use, {capacity.source} `{capacity.gpus}`",
                 fix="set maxSurge: 0 and maxUnavailable: 1 (or strategy Recreate), or keep GPUs free for one more pod",
             )
+
+
+def _spreads_over_nodes(pod: PodTemplate) -> bool:
+    """Whether no two of the pods may share a node."""
+    where = ("affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    for _, term in items(pod.spec, *where):
+        chosen = selector(look(term, "labelSelector"))
+        by_node = look(term, "topologyKey") == "kubernetes.io/hostname"
+        if by_node and chosen is not None and chosen.is_certain and not chosen.is_empty and chosen.matches(pod.labels):
+            return True
+    return False
+
+
+@rule("rollout-needs-free-node", Severity.ERROR)
+def rollout_needs_free_node(world: World) -> Iterator[Hit]:
+    """A roll-out waits for a node that will never be free.
+
+    No two replicas may share a node, there is a replica on every node of the pools, and a new pod must start before an
+    old one ends (maxUnavailable 0, which 25 % of up to three replicas is as well).
+    """
+    for found in world.of_kind("Deployment"):
+        count, pods = replicas(world, found), pods_made_by(found, world)
+        if count is None or not pods or not _rolls(found) or not _spreads_over_nodes(pods[0]):
+            continue
+        lacking, extra = _bounds(found, count.least)
+        nodes = node_capacity(world, pods[0])
+        if lacking == 0 and extra and nodes is not None and count.least == nodes.count:
+            message = f"rolling out {found.name}: one replica per node, {nodes.source} `{nodes.count}`, all in use"
+            fix = "set maxSurge: 0 and maxUnavailable: 1, or prefer spreading instead of requiring it"
+            path = ("spec", "strategy") if look(found.value, "spec", "strategy") is not None else ("spec",)
+            yield Hit(at=found, path=path, message=message, fix=fix)
 
 
 @rule("rollout-both-zero", Severity.ERROR)

@@ -255,3 +255,20 @@ def scaler_fallback_out_of_bounds(world: World) -> Iterator[Hit]:
             message = f"scaling {scaler.name}: fallback is outside of {least} to {most}: `{wanted}`"
             path = ("spec", "fallback", "replicas")
             yield Hit(at=scaler.at, path=path, message=message, fix="choose a number within the bounds")
+
+
+@rule("vertical-scaler-restarts-model", Severity.WARNING)
+def vertical_scaler_restarts_model(world: World) -> Iterator[Hit]:
+    """A VerticalPodAutoscaler may restart model servers.
+
+    In its default mode it evicts pods to change their requests: the model is loaded again, and the GPU, which decides,
+    is not scaled by it at all.
+    """
+    for found in world.of_kind("VerticalPodAutoscaler"):
+        kind, name = text(found.value, "spec", "targetRef", "kind"), text(found.value, "spec", "targetRef", "name")
+        mode = look(found.value, "spec", "updatePolicy", "updateMode")
+        owner = world.find(kind, name, namespace=found.namespace) if kind and name else None
+        if mode in (None, "Auto", "Recreate") and engines_in(owner, world):
+            message = f"scaling {name}: pods are evicted to change their requests: updateMode `{mode or 'Auto'}`"
+            fix = 'set updateMode: "Off" and read its recommendation'
+            yield Hit(at=found, path=("spec",), message=message, fix=fix)

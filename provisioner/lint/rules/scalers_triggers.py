@@ -107,3 +107,37 @@ def scaler_server_unknown(world: World) -> Iterator[Hit]:
             message = f"scaling {scaler.name}: no such Service in the folder: `{host[1]}.{host[2]}`"
             where = (*path, "metadata", "serverAddress")
             yield Hit(at=scaler.at, path=where, message=message, fix=f"there are: {listed}")
+
+
+@rule("scaler-trigger-name-twice", Severity.ERROR)
+def scaler_trigger_name_twice(world: World) -> Iterator[Hit]:
+    """Two triggers of a ScaledObject have the same name.
+
+    KEDA refuses the object: trigger names must be unique, since formulas and metrics go by them.
+    """
+    seen: set[tuple[int, str]] = set()
+    for scaler, path, item in _keda_triggers(world):
+        name = text(item, "name")
+        if name and (id(scaler.at), name) in seen:
+            message = f"scaling {scaler.name}: two triggers are called `{name}`"
+            yield Hit(at=scaler.at, path=(*path, "name"), message=message, fix="give one of them another name")
+        if name:
+            seen.add((id(scaler.at), name))
+
+
+@rule("scaler-authentication-missing", Severity.ERROR)
+def scaler_authentication_missing(world: World) -> Iterator[Hit]:
+    """A trigger's authentication is not there.
+
+    authenticationRef names a TriggerAuthentication of the same namespace, or a ClusterTriggerAuthentication when its
+    kind says so; without it KEDA cannot make the scaler.
+    """
+    for scaler, path, item in _keda_triggers(world):
+        name = text(item, "authenticationRef", "name")
+        kind = text(item, "authenticationRef", "kind") or "TriggerAuthentication"
+        space = scaler.at.namespace if kind == "TriggerAuthentication" else None
+        shown = world.has("TriggerAuthentication") or world.has("ClusterTriggerAuthentication")
+        if name and shown and world.find(kind, name, namespace=space) is None:
+            message = f"scaling {scaler.name}: there is no {kind} `{name}` in its namespace"
+            where = (*path, "authenticationRef")
+            yield Hit(at=scaler.at, path=where, message=message, fix="name one that exists, with its kind")

@@ -7,9 +7,10 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
-from provisioner.lint.model_servers import Engine, engines
+from provisioner.lint.model_servers import GPU_RESOURCES, Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._quantities import amount, plain
+from provisioner.lint.rules._scaling import pods_made_by
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import World
@@ -62,6 +63,32 @@ def shared_memory_missing(world: World) -> Iterator[Hit]:
             message=f"sharing memory between {_processes(engine)} GPUs: nothing is mounted at `{_SHM}`{elsewhere}",
             fix="mount an emptyDir with medium: Memory and a sizeLimit of a few Gi at /dev/shm",
         )
+
+
+@rule("shared-memory-missing-in-workers", Severity.ERROR)
+def shared_memory_missing_in_workers(world: World) -> Iterator[Hit]:
+    """The workers of a group have several GPUs each and only 64 MiB of shared memory.
+
+    Each pod of a LeaderWorkerSet runs as many ranks as it has GPUs, and those exchange data through the pod's own
+    /dev/shm, in workers as in the leader.
+    """
+    for engine in engines(world):
+        owner = engine.pod.owner
+        if owner.kind != "LeaderWorkerSet" or engine.kind not in _NCCL or (engine.count("tensor") or 1) < 2:
+            continue
+        for pod in pods_made_by(owner, world):
+            if pod.path[-1] != "workerTemplate" or pod.path == engine.pod.path or look(pod.spec, "hostIPC"):
+                continue
+            for container in pod.containers:
+                places = [
+                    (text(mount, "mountPath") or "").rstrip("/") for _, mount in items(container.value, "volumeMounts")
+                ]
+                limits = mapping(container.value, "resources", "limits")
+                gpus = max((amount(limits.get(name)) or 0 for name in GPU_RESOURCES), default=0)
+                if gpus > 1 and _SHM not in places:
+                    message = f"sharing memory between {gpus} GPUs of {container.name}: nothing is mounted at `{_SHM}`"
+                    fix = "mount an emptyDir with medium: Memory and a sizeLimit of a few Gi at /dev/shm"
+                    yield Hit(at=owner, path=container.path, message=message, fix=fix)
 
 
 @rule("shared-memory-on-disk", Severity.WARNING)

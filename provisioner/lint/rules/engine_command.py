@@ -1,0 +1,121 @@
+"""Rules about how a model server is started: command, image and quantization against each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from provisioner.domain.finding import Severity
+from provisioner.lint.model_servers import engines
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.server_kinds import EngineKind
+from provisioner.lint.values import items, look
+from provisioner.lint.world import World
+
+_STARTING_IMAGES = re.compile(
+    r"(^|/)vllm/vllm-openai[:@]|ggml-org/llama\.cpp:server|huggingface/text-generation-inference[:@]"
+)
+"""Images whose entry point is the server itself, so that `args` are its flags."""
+_STORED = {"awq": r"(?<![a-z])awq(?![a-z])", "gptq": r"(?<![a-z])gptq(?![a-z])"}
+_READS = {
+    "awq": frozenset(["awq", "awq_marlin", "auto_awq", "compressed-tensors", "auto", "moe_wna16", "ipex", "inc"]),
+    "gptq": frozenset(
+        ["gptq", "gptq_marlin", "auto_gptq", "compressed-tensors", "auto", "moe_wna16", "ipex", "exl2", "inc"]
+    ),
+}
+
+
+@rule("flags-as-command", Severity.ERROR)
+def flags_as_command(world: World) -> Iterator[Hit]:
+    """A container's `command` begins with a flag.
+
+    `command` replaces the image's entry point, so the runtime looks for a program called `--model`: "executable file
+    not found". Flags for the image's own program belong to `args`.
+    """
+    for pod in world.pods:
+        for container in pod.containers:
+            first = next((item for _, item in items(container.value, "command")), None)
+            if isinstance(first, str) and re.match(r"--?[A-Za-z]", first):
+                message = f"starting container {container.name}: no program is called `{first[:60]}`"
+                path = (*container.path, "command")
+                yield Hit(at=pod.owner, path=path, message=message, fix="use args instead of command")
+
+
+@rule("engine-started-twice", Severity.ERROR)
+def engine_started_twice(world: World) -> Iterator[Hit]:
+    """The arguments name the server's program, which the image starts already.
+
+    The entry point of these images is the server; with `args: [vllm, serve, …]` it gets its own name as a model or as
+    an unknown argument and ends. Put the program into `command`, or leave it out.
+    """
+    for engine in engines(world):
+        arguments = [item for _, item in items(engine.container.value, "args")]
+        if look(engine.container.value, "command") or not _STARTING_IMAGES.search(engine.container.image):
+            continue
+        first = str(arguments[0]) if arguments else ""
+        if re.fullmatch(r"(\S*/)?(vllm|python3?|llama-server|text-generation-launcher)", first):
+            message = f"starting {engine.kind}: the image starts it already, and gets as an argument: `{first}`"
+            path = (*engine.container.path, "args", 0)
+            yield Hit(at=engine.pod.owner, path=path, message=message, fix="move the program to command, or remove it")
+
+
+@rule("quantization-against-weights", Severity.ERROR)
+def quantization_against_weights(world: World) -> Iterator[Hit]:
+    """The engine is told another quantization than the one the weights are stored in.
+
+    vLLM compares `--quantization` with the checkpoint's own and refuses: "Quantization method specified in the model
+    config does not match". A checkpoint that is quantized already needs no flag.
+    """
+    for engine in engines(world):
+        flag, model = engine.find("quantization"), (engine.model or "").rpartition("/")[2].lower()
+        stored = next((name for name, pattern in _STORED.items() if re.search(pattern, model)), None)
+        if engine.kind is not EngineKind.VLLM or flag is None or flag.value is None or stored is None:
+            continue
+        if flag.value.lower() not in _READS[stored] and flag.value:
+            message = f"loading {engine.model}: its weights are {stored.upper()}, the engine is told `{flag.value}`"
+            yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix=f"remove {flag.name}")
+
+
+@rule("quantization-against-dtype", Severity.WARNING)
+def quantization_against_dtype(world: World) -> Iterator[Hit]:
+    """AWQ or GPTQ kernels are chosen together with a number format that most releases refuse.
+
+    The plain kernels compute in float16 only: "torch.bfloat16 is not supported for quantization method awq". Leave
+    `--dtype` to the engine, or choose the marlin kernels.
+    """
+    for engine in engines(world):
+        kind, dtype = engine.value("quantization"), engine.find("--dtype")
+        if kind in ("awq", "gptq") and dtype is not None and dtype.value in ("bfloat16", "float32", "float"):
+            message = f"loading {engine.model or 'the model'}: {kind} computes in float16, not in `{dtype.value}`"
+            yield Hit(at=engine.pod.owner, path=dtype.path, message=message, fix="use --dtype auto or half")
+
+
+@rule("layers-kept-off-gpu", Severity.WARNING)
+def layers_kept_off_gpu(world: World) -> Iterator[Hit]:
+    """llama.cpp gets a GPU and is told to put no layer on it.
+
+    With `--n-gpu-layers 0` everything is computed on the CPU while the GPU is allocated and idle.
+    """
+    for engine in engines(world):
+        flag = next(
+            (found for name in ("-ngl", "--n-gpu-layers", "--gpu-layers") if (found := engine.find(name))), None
+        )
+        if engine.kind is EngineKind.LLAMA_CPP and engine.gpus and flag is not None and flag.value == "0":
+            message = f"reading arguments of llama.cpp: {engine.gpus} GPUs and no layer on them: `{flag.name} 0`"
+            yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix="use -ngl 99, or ask for no GPU")
+
+
+@rule("headless-engine-with-server", Severity.ERROR)
+def headless_engine_with_server(world: World) -> Iterator[Hit]:
+    """An engine without an API server is probed over HTTP.
+
+    `--headless` starts ranks of a data parallel group only; nothing listens, so the probe fails and the pod is
+    restarted or never ready.
+    """
+    for engine in engines(world):
+        flag = engine.find("--headless")
+        for name in ("startupProbe", "livenessProbe", "readinessProbe") if flag and engine.is_alone else ():
+            if look(engine.container.value, name, "httpGet"):
+                message = f"reading {name}: with --headless no API server listens: `{name}`"
+                path = (*engine.container.path, name)
+                yield Hit(at=engine.pod.owner, path=path, message=message, fix="remove the probe from headless ranks")
