@@ -122,6 +122,7 @@ class Port:
     protocol: str
 
 
+@lru_cache(maxsize=20_000)
 def ports(pod: PodTemplate) -> tuple[Port, ...]:
     """Every port that the pod's containers declare."""
     return tuple(

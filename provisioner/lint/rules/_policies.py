@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -20,7 +20,7 @@ class Policy:
 
     object: Object
 
-    @property
+    @cached_property
     def spec(self) -> Mapping[str, Any]:
         """What it says."""
         return mapping(self.object.value, "spec")
@@ -30,13 +30,13 @@ class Policy:
         """Where its pods are."""
         return self.object.namespace
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...] | None:
         """policyTypes as written; None where they are left out."""
         found = tuple(item for _, item in items(self.spec, "policyTypes") if isinstance(item, str))
         return found or None
 
-    @property
+    @cached_property
     def selector(self) -> Selector | None:
         """The pods it is about."""
         return selector(self.spec.get("podSelector", {}))
@@ -49,15 +49,42 @@ class Policy:
 
     def rules(self, *directions: str) -> Iterator[tuple[str, FieldPath, Any]]:
         """Direction, path and value of every rule."""
-        for direction in directions or ("ingress", "egress"):
-            for path, item in items(self.object.value, "spec", direction):
+        for direction, path, item in self._rules:
+            if not directions or direction in directions:
                 yield direction, path, item
 
-    def allows(self, direction: str) -> Iterator[Any]:
+    @cached_property
+    def _rules(self) -> tuple[tuple[str, FieldPath, Any], ...]:
+        return tuple(
+            (direction, path, item)
+            for direction in ("ingress", "egress")
+            for path, item in items(self.object.value, "spec", direction)
+        )
+
+    @cached_property
+    def peers(self) -> tuple[Peer, ...]:
+        """Every item of `from` and `to`."""
+        return tuple(
+            Peer(self, direction, (*path, *place), value)
+            for direction, path, item in self._rules
+            for place, value in items(item, "from" if direction == "ingress" else "to")
+        )
+
+    @cached_property
+    def _allowed(self) -> Mapping[str, tuple[Any, ...]]:
+        return {
+            direction: tuple(item for _, _, item in self.rules(direction)) if self.isolates(direction) else ()
+            for direction in ("ingress", "egress")
+        }
+
+    def allows(self, direction: str) -> tuple[Any, ...]:
         """The rules that have an effect in a direction."""
-        if self.isolates(direction):
-            for _, _, item in self.rules(direction):
-                yield item
+        return self._allowed[direction]
+
+    @cached_property
+    def is_pure_denial(self) -> bool:
+        """Whether it allows nothing at all."""
+        return not self.allows("ingress") and not self.allows("egress")
 
     def has_own_pods(self, world: World, value: Any) -> bool:
         """Whether a pod selector matches pods of the policy's own namespace."""
@@ -75,14 +102,6 @@ class Peer:
     value: Any
 
 
-def peers(policy: Policy) -> Iterator[Peer]:
-    """Every peer of a policy."""
-    for direction, path, item in policy.rules():
-        field = "from" if direction == "ingress" else "to"
-        for place, value in items(item, field):
-            yield Peer(policy, direction, (*path, *place), value)
-
-
 @lru_cache(maxsize=2)
 def policies(world: World) -> tuple[Policy, ...]:
     """The NetworkPolicies of Kubernetes itself; those of a CNI have kinds or groups of their own."""
@@ -91,13 +110,20 @@ def policies(world: World) -> tuple[Policy, ...]:
 
 @lru_cache(maxsize=2)
 def policies_of_pods(world: World) -> Mapping[int, tuple[Policy, ...]]:
-    """The policies that select each pod template, by the identity of the template."""
+    """The policies that select each pod template, by the identity of the template.
+
+    Of those that allow nothing and name the same types, one stands for all.
+    """
     found: dict[int, list[Policy]] = {}
+    denied: set[tuple[int, bool, bool]] = set()
     for policy in policies(world):
-        if policy.selector is not None:
-            for pod in selected(world, policy.selector, policy.namespace):
-                if are_together(pod.owner, policy.object):
-                    found.setdefault(id(pod), []).append(policy)
+        for pod in selected(world, policy.selector, policy.namespace) if policy.selector is not None else ():
+            key = (id(pod), policy.isolates("ingress"), policy.isolates("egress"))
+            if not are_together(pod.owner, policy.object) or (policy.is_pure_denial and key in denied):
+                continue
+            if policy.is_pure_denial:
+                denied.add(key)
+            found.setdefault(id(pod), []).append(policy)
     return {key: tuple(value) for key, value in found.items()}
 
 

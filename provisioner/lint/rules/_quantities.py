@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from provisioner.lint.values import Hole, is_known, mapping
@@ -83,7 +84,8 @@ def running(pod: PodTemplate) -> Iterator[Container]:
     return (container for container in pod.containers if not container.is_init or is_sidecar(container))
 
 
-def pod_total(pod: PodTemplate, *, limits: bool = False) -> dict[str, Decimal]:
+@lru_cache(maxsize=40_000)
+def pod_total(pod: PodTemplate, *, limits: bool = False) -> Mapping[str, Decimal]:
     """What one pod asks for (or is limited to): the running containers together, or the largest init container."""
     of = limited if limits else asked
     total: dict[str, Decimal] = {}

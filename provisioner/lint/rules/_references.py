@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -102,7 +101,7 @@ def _objects(world: World) -> Iterator[tuple[str, Offered]]:
 
 def _generated(world: World) -> Iterator[tuple[str, Offered]]:
     for document in world.documents:
-        if PurePosixPath(document.file).name.startswith("kustomization"):
+        if document.file.rpartition("/")[2].startswith("kustomization"):
             for part, kind in _GENERATORS.items():
                 for _, item in items(document.value, part):
                     name = text(item, "name")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property, lru_cache
 from typing import Any
 
-from provisioner.catalog.fields import FieldPath, shown
+from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._quantities import (
@@ -16,11 +18,10 @@ from provisioner.lint.rules._quantities import (
     asked,
     is_accelerator,
     is_extended,
-    is_quantity,
     limited,
     plain,
 )
-from provisioner.lint.values import Hole, items, look, mapping, text
+from provisioner.lint.values import Hole, is_known, items, look, mapping, text
 from provisioner.lint.world import Container, PodTemplate, World
 
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
@@ -37,19 +38,52 @@ _DEVICES = (
 )
 
 
-def _asking(world: World) -> Iterator[tuple[PodTemplate, Container]]:
-    for pod in world.pods:
-        for container in pod.containers:
-            if container.value.get("resources"):
-                yield pod, container
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    """One request or limit of a container: `part` says which of the two it is."""
+
+    pod: PodTemplate
+    container: Container
+    part: str
+    name: str
+    value: Any
+
+    @cached_property
+    def amount(self) -> Decimal | None:
+        """The value as a number."""
+        return amount(self.value)
+
+    @property
+    def limit(self) -> Decimal | None:
+        """The container's limit of the same resource."""
+        return amount(look(self.container.value, "resources", "limits", self.name))
+
+    @property
+    def written(self) -> str:
+        """The value as a message shows it."""
+        return shown(str(self.value))
+
+    def hit(self, message: str, fix: str) -> Hit:
+        """A hit at the entry."""
+        path = (*self.container.path, "resources", self.part, self.name)
+        return Hit(at=self.pod.owner, path=path, message=message, fix=fix)
 
 
-def _entries(container: Container) -> Iterator[tuple[FieldPath, str, str, Any]]:
-    """Path, `requests` or `limits`, resource and value of every entry."""
-    for part in ("requests", "limits"):
-        for name, value in mapping(container.value, "resources", part).items():
-            if isinstance(name, str):
-                yield (*container.path, "resources", part, name), part, name, value
+@lru_cache(maxsize=2)
+def _entries(world: World) -> tuple[_Entry, ...]:
+    return tuple(
+        _Entry(pod, container, part, name, value)
+        for pod in world.pods
+        for container in pod.containers
+        for part in ("requests", "limits")
+        for name, value in mapping(container.value, "resources", part).items()
+        if isinstance(name, str)
+    )
+
+
+@lru_cache(maxsize=2)
+def _extended(world: World) -> tuple[_Entry, ...]:
+    return tuple(entry for entry in _entries(world) if is_extended(entry.name))
 
 
 @rule("quantity-malformed", Severity.ERROR)
@@ -58,12 +92,11 @@ def quantity_malformed(world: World) -> Iterator[Hit]:
 
     Suffixes are m, k, M, G, T, P, E and Ki, Mi, Gi, Ti, Pi, Ei, without a space and with their case.
     """
-    for pod, container in _asking(world):
-        for path, _, name, value in _entries(container):
-            if isinstance(value, str | int | float) and not is_quantity(value) and "{{" not in str(value):
-                message = f"reading quantity of {name}: not one that Kubernetes reads: {shown(str(value))}"
-                fix = "write a number with one of m, k, M, G, T, Ki, Mi, Gi, Ti, such as 16Gi or 500m"
-                yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+    for entry in _entries(world):
+        value = entry.value
+        if entry.amount is None and isinstance(value, str | int | float) and is_known(value) and "{{" not in str(value):
+            fix = "write a number with one of m, k, M, G, T, Ki, Mi, Gi, Ti, such as 16Gi or 500m"
+            yield entry.hit(f"reading quantity of {entry.name}: not one that Kubernetes reads: {entry.written}", fix)
 
 
 @rule("memory-amount-tiny", Severity.ERROR)
@@ -72,12 +105,11 @@ def memory_amount_tiny(world: World) -> Iterator[Hit]:
 
     `memory: 16` is sixteen bytes, `memory: 512m` is half a byte. No container starts with such a limit.
     """
-    for pod, container in _asking(world):
-        for path, _, name, value in _entries(container):
-            found = amount(value)
-            if name in ("memory", "ephemeral-storage") and found is not None and 0 < found < 4 * 2**20:
-                message = f"reading {name}: the unit is missing or wrong: {shown(str(value))} is {plain(found)} bytes"
-                yield Hit(at=pod.owner, path=path, message=message, fix="write the unit, such as 16Gi or 512Mi")
+    for entry in _entries(world):
+        found = entry.amount
+        if entry.name in ("memory", "ephemeral-storage") and found is not None and 0 < found < 4 * 2**20:
+            message = f"reading {entry.name}: the unit is missing or wrong: {entry.written} is {plain(found)} bytes"
+            yield entry.hit(message, "write the unit, such as 16Gi or 512Mi")
 
 
 @rule("cpu-amount-huge", Severity.ERROR)
@@ -86,14 +118,10 @@ def cpu_amount_huge(world: World) -> Iterator[Hit]:
 
     `cpu: 4000` is four thousand cores, `cpu: 4000m` is four. The pod stays Pending with `Insufficient cpu`.
     """
-    for pod, container in _asking(world):
-        for path, _, name, value in _entries(container):
-            found = amount(value)
-            if name == "cpu" and found is not None and found >= 1000:
-                message = f"reading cpu: more cores than any node has: {shown(str(value))}"
-                yield Hit(
-                    at=pod.owner, path=path, message=message, fix=f"write {value}m for millicores, or fewer cores"
-                )
+    for entry in _entries(world):
+        if entry.name == "cpu" and (entry.amount or 0) >= 1000:
+            message = f"reading cpu: more cores than any node has: {entry.written}"
+            yield entry.hit(message, f"write {entry.value}m for millicores, or fewer cores")
 
 
 @rule("limit-below-request", Severity.ERROR)
@@ -102,15 +130,11 @@ def limit_below_request(world: World) -> Iterator[Hit]:
 
     It is accepted inside of a Deployment and refused when the pod is made, so the workload stays at zero replicas.
     """
-    for pod, container in _asking(world):
-        limits = limited(container)
-        for path, part, name, value in _entries(container):
-            found = amount(value)
-            if part != "requests" or found is None or is_extended(name):
-                continue
-            if found > limits.get(name, found):
-                message = f"limiting {name}: the request is above the limit {plain(limits[name])}: {shown(str(value))}"
-                yield Hit(at=pod.owner, path=path, message=message, fix="raise the limit or lower the request")
+    for entry in _entries(world):
+        found, limit = entry.amount, entry.limit if entry.part == "requests" else None
+        if found is not None and limit is not None and found > limit and not is_extended(entry.name):
+            message = f"limiting {entry.name}: the request is above the limit {plain(limit)}: {entry.written}"
+            yield entry.hit(message, "raise the limit or lower the request")
 
 
 @rule("gpu-without-limit", Severity.ERROR)
@@ -120,14 +144,10 @@ def gpu_without_limit(world: World) -> Iterator[Hit]:
     Extended resources cannot be over-committed: the API server refuses a request alone (`Limit must be set for non
     overcommitable resources`). A limit alone is enough, the request follows it.
     """
-    for pod, container in _asking(world):
-        limits = mapping(container.value, "resources", "limits")
-        for path, part, name, value in _entries(container):
-            if part == "requests" and is_extended(name) and name not in limits:
-                message = f"requesting {name}: no limit beside the request {shown(str(value))}"
-                yield Hit(
-                    at=pod.owner, path=path, message=message, fix=f"set resources.limits.{name} to the same value"
-                )
+    for entry in _extended(world):
+        if entry.part == "requests" and entry.name not in mapping(entry.container.value, "resources", "limits"):
+            message = f"requesting {entry.name}: no limit beside the request {entry.written}"
+            yield entry.hit(message, f"set resources.limits.{entry.name} to the same value")
 
 
 @rule("gpu-request-differs-from-limit", Severity.ERROR)
@@ -137,14 +157,11 @@ def gpu_request_differs_from_limit(world: World) -> Iterator[Hit]:
     For extended resources both must be equal: `must be equal to nvidia.com/gpu limit`. The workload is accepted,
     its pods are not.
     """
-    for pod, container in _asking(world):
-        limits = limited(container)
-        for path, part, name, value in _entries(container):
-            found = amount(value)
-            if part == "requests" and is_extended(name) and found is not None and found != limits.get(name, found):
-                message = f"requesting {name}: the limit is {plain(limits[name])}, the request {shown(str(value))}"
-                fix = "set both to the same value, or leave the request out"
-                yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+    for entry in _extended(world):
+        found, limit = entry.amount, entry.limit if entry.part == "requests" else None
+        if found is not None and limit is not None and found != limit:
+            message = f"requesting {entry.name}: the limit is {plain(limit)}, the request {entry.written}"
+            yield entry.hit(message, "set both to the same value, or leave the request out")
 
 
 @rule("gpu-fraction", Severity.ERROR)
@@ -154,13 +171,12 @@ def gpu_fraction(world: World) -> Iterator[Hit]:
     The API server refuses it: `must be an integer`. Shares of a GPU are resources of their own (MIG profiles,
     `nvidia.com/gpu.shared`) or a DRA claim.
     """
-    for pod, container in _asking(world):
-        for path, _, name, value in _entries(container):
-            found = amount(value)
-            if is_extended(name) and found is not None and found % 1:
-                message = f"requesting {name}: only whole ones can be asked for: {shown(str(value))}"
-                fix = "ask for a whole number, a MIG profile such as nvidia.com/mig-1g.10gb, or a DRA claim"
-                yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+    for entry in _extended(world):
+        if entry.amount is not None and entry.amount % 1:
+            message = f"requesting {entry.name}: only whole ones can be asked for: {entry.written}"
+            yield entry.hit(
+                message, "ask for a whole number, a MIG profile such as nvidia.com/mig-1g.10gb, or a DRA claim"
+            )
 
 
 @rule("resource-name-unknown", Severity.ERROR)
@@ -170,12 +186,12 @@ def resource_name_unknown(world: World) -> Iterator[Hit]:
     Names without a domain are refused but for cpu, memory, ephemeral-storage and hugepages; a misspelt one with a
     domain leaves the pod Pending for ever.
     """
-    for pod, container in _asking(world):
-        for path, _, name, _ in _entries(container):
-            near = _misspelt(name)
-            if near is not None:
-                message = f"requesting resource: nothing announces it: {shown(name)}"
-                yield Hit(at=pod.owner, path=path, message=message, fix=f"did you mean `{near}`?")
+    for entry in _entries(world):
+        near = _misspelt(entry.name)
+        if near is not None:
+            yield entry.hit(
+                f"requesting resource: nothing announces it: {shown(entry.name)}", f"did you mean `{near}`?"
+            )
 
 
 def _misspelt(name: str) -> str | None:
@@ -220,8 +236,9 @@ def engine_without_requests(world: World) -> Iterator[Hit]:
 
 def _unsized(world: World) -> Iterator[tuple[PodTemplate, Container]]:
     """Containers that ask for no CPU or no memory where no LimitRange may fill it in."""
+    filled = {found.namespace for found in world.of_kind("LimitRange")}
     for pod in world.pods:
-        if any(True for _ in _defaults(world, pod.namespace)):
+        if filled and (None in filled or pod.namespace is None or pod.namespace in filled):
             continue
         for container in pod.containers:
             resources = container.value.get("resources")
@@ -230,13 +247,7 @@ def _unsized(world: World) -> Iterator[tuple[PodTemplate, Container]]:
 
 
 def _named(container: Container) -> set[str]:
-    return {name for _, _, name, _ in _entries(container)}
-
-
-def _defaults(world: World, namespace: str | None) -> Iterator[Any]:
-    for found in world.of_kind("LimitRange"):
-        if found.namespace in (namespace, None) or namespace is None:
-            yield found
+    return {name for part in ("requests", "limits") for name in mapping(container.value, "resources", part)}
 
 
 def _unsized_hit(pod: PodTemplate, container: Container) -> Hit:
@@ -282,7 +293,7 @@ def claim_not_in_pod(world: World) -> Iterator[Hit]:
     The names must agree: the pod's resourceClaims say which claim is made, resources.claims of a container who sees
     the device.
     """
-    for pod, container in _asking(world):
+    for pod, container in ((owner, box) for owner in world.pods for box in owner.containers):
         known = {text(item, "name") for _, item in items(pod.spec, "resourceClaims")}
         for path, item in items(container.value, "resources", "claims"):
             name = text(item, "name")

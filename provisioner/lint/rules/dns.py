@@ -6,7 +6,7 @@ The engine finds them here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -62,7 +62,7 @@ def _isolated(world: World) -> tuple[tuple[Policy, tuple[Any, ...], bool], ...]:
             continue
         pairs = [(policy, item) for policy in denied for item in policy.allows("egress")]
         reaches = any(_may_reach_dns(policy, item) for policy, item in pairs)
-        first = next((policy for policy in denied if not list(policy.allows("egress"))), denied[0])
+        first = next((policy for policy in denied if not policy.allows("egress")), denied[0])
         if not reaches:
             found.setdefault(id(first), (first, tuple(item for _, item in pairs), reaches))
     return tuple(found.values())
@@ -256,7 +256,7 @@ def service_name_unknown(world: World) -> Iterator[Hit]:
         if namespace in spaces or None in spaces:
             continue
         near = nearest_name(
-            name, [other for other in _service_names(world, namespace) if abs(len(other) - len(name)) <= 2]
+            name, [other for other in _service_names(world).get(namespace, ()) if abs(len(other) - len(name)) <= 2]
         )
         if spaces or (near and not _is_pod_of(world, name)):
             message = f"naming service: there is none of that name: {shown(f'{name}.{namespace}')}"
@@ -273,8 +273,14 @@ def _service_spaces(world: World) -> dict[str, frozenset[str | None]]:
     return found
 
 
-def _service_names(world: World, namespace: str) -> list[str]:
-    return [name for name, spaces in _service_spaces(world).items() if namespace in spaces]
+@lru_cache(maxsize=2)
+def _service_names(world: World) -> Mapping[str | None, Sequence[str]]:
+    """The names of the Services of each namespace."""
+    found: dict[str | None, list[str]] = {}
+    for name, spaces in _service_spaces(world).items():
+        for space in spaces:
+            found.setdefault(space, []).append(name)
+    return found
 
 
 def _is_pod_of(world: World, name: str) -> bool:

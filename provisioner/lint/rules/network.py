@@ -14,7 +14,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._policies import Peer, Policy, peers, policies
+from provisioner.lint.rules._policies import Peer, Policy, policies
 from provisioner.lint.values import Hole, items, look, mapping, text, whole
 from provisioner.lint.world import World
 
@@ -38,7 +38,7 @@ def network_peer_empty(world: World) -> Iterator[Hit]:
 
 def _all_peers(world: World) -> Iterator[Peer]:
     for policy in policies(world):
-        yield from peers(policy)
+        yield from policy.peers
 
 
 @rule("network-peer-of-two-kinds", Severity.ERROR)

@@ -9,7 +9,7 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pods import declares, mentions, neighbours, ports
-from provisioner.lint.rules._policies import Peer, Policy, covers, denying, peers, policies, policies_of_pods
+from provisioner.lint.rules._policies import Peer, Policy, covers, denying, policies, policies_of_pods
 from provisioner.lint.rules._selectors import (
     NAMESPACE_NAME,
     namespace_matches,
@@ -45,7 +45,7 @@ def network_policy_selects_nothing(world: World) -> Iterator[Hit]:
 def _own_peers(world: World) -> Iterator[tuple[Peer, FieldPath]]:
     """Peers that are pods of the policy's own namespace and match none there."""
     for policy in policies(world):
-        for peer in peers(policy):
+        for peer in policy.peers:
             found = selector(look(peer.value, "podSelector"))
             if (
                 found is None
@@ -105,7 +105,7 @@ def network_namespace_misspelt(world: World) -> Iterator[Hit]:
     reported.
     """
     for policy in policies(world):
-        for peer in peers(policy):
+        for peer in policy.peers:
             name = text(peer.value, "namespaceSelector", "matchLabels", NAMESPACE_NAME)
             if not name or name in _spaces(world):
                 continue
@@ -133,7 +133,7 @@ def network_namespace_without_label(world: World) -> Iterator[Hit]:
     Namespaces carry only `kubernetes.io/metadata.name` by themselves; a label such as `name` must be put on them.
     """
     for policy in policies(world):
-        for peer in peers(policy):
+        for peer in policy.peers:
             found = selector(look(peer.value, "namespaceSelector"))
             if found is None or found.is_empty or NAMESPACE_NAME in found.keys:
                 continue
