@@ -41,12 +41,12 @@ def is_hub_name(engine: Engine) -> bool:
 
 def mounts(engine: Engine, world: World) -> Iterator[Mount]:
     """What the engine's container mounts, with volumes and claims."""
-    volumes = {look(item, "name"): (engine.pod.at(*path), item) for path, item in items(engine.pod.spec, "volumes")}
+    volumes = {text(item, "name"): (engine.pod.at(*path), item) for path, item in items(engine.pod.spec, "volumes")}
     for path, item in items(engine.container.value, "volumeMounts"):
-        where, name = text(item, "mountPath"), look(item, "name")
+        where, name = text(item, "mountPath"), text(item, "name")
         if where is None:
             continue
-        at, volume = volumes.get(name, (engine.container.path, {})) if isinstance(name, str) else ((), {})
+        at, volume = volumes.get(name, (engine.container.path, {}))
         owner, claim_path = _claim(engine, world, volume, name)
         claim = mapping(owner.value, *claim_path) if owner else {}
         read_only = look(item, "readOnly") is True
@@ -62,7 +62,7 @@ def mounts(engine: Engine, world: World) -> Iterator[Mount]:
         )
 
 
-def _claim(engine: Engine, world: World, volume: Any, name: Any) -> tuple[Object | None, FieldPath]:
+def _claim(engine: Engine, world: World, volume: Any, name: str | None) -> tuple[Object | None, FieldPath]:
     """The object that holds the spec of a mount's claim, and where in it."""
     claimed = text(volume, "persistentVolumeClaim", "claimName")
     if claimed is not None:
@@ -78,18 +78,18 @@ def _claim(engine: Engine, world: World, volume: Any, name: Any) -> tuple[Object
 def keeps_models(engine: Engine) -> bool:
     """Whether a volume that may hold weights already is mounted: any but scratch space of the pod's own."""
     filled = {
-        look(mount, "name")
+        text(mount, "name")
         for container in engine.pod.containers
         if container.is_init
         for _, mount in items(container.value, "volumeMounts")
     }
     scratch = {
-        look(volume, "name")
+        text(volume, "name")
         for _, volume in items(engine.pod.spec, "volumes")
         if any(kind in mapping(volume) for kind in ("emptyDir", "configMap", "secret", "projected", "downwardAPI"))
     }
     for _, mount in items(engine.container.value, "volumeMounts"):
-        name = look(mount, "name")
+        name = text(mount, "name")
         if not (text(mount, "mountPath") or "").startswith(_NO_MODELS) and (name not in scratch or name in filled):
             return True
     return False
