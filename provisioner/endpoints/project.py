@@ -74,11 +74,12 @@ def _quota(
     provider = plan.capacity.node_type.partition(".")[0]
     same_template = sum(1 for item in others if _template(item) == plan.placement.template)
     same_provider = sum(1 for claim in held if (claim.get("spec") or {}).get("providerRef") == provider)
+    nodes = plan.capacity.nodes + plan.capacity.burst_nodes  # what it may grow to, lest it cannot when it must
     wanted = {
         "virtualclusterinstances": len(others) + 1,
         f"virtualclusterinstances.template={plan.placement.template}": same_template + 1,
-        "nodeclaims": len(held) + plan.capacity.nodes,
-        f"nodeclaims.provider={provider}": same_provider + plan.capacity.nodes,
+        "nodeclaims": len(held) + nodes,
+        f"nodeclaims.provider={provider}": same_provider + nodes,
     }
     for key, amount in wanted.items():
         limit = str(limits.get(key, ""))
