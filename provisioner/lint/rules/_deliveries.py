@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import Any
 
 from provisioner.lint.rules._applications import App, Source, applications
@@ -50,7 +49,7 @@ def deliveries(world: World) -> tuple[tuple[App, Delivery], ...]:
 
 
 def _beside(app: App, tree: Tree) -> Delivery:
-    objects = (found for found in tree.objects(str(PurePosixPath(app.at.file).parent)) if found is not app.at)
+    objects = (found for found in tree.objects(_parent(app.at.file)) if found is not app.at)
     return Delivery(
         (), tuple(found for found in objects if same_namespace(found.namespace, app.namespace)), is_whole=False
     )
@@ -68,39 +67,33 @@ class Tree:
     def __init__(self, world: World) -> None:
         self.files: dict[str, set[str]] = {}
         self._objects: dict[str, list[Object]] = {}
+        self._built: dict[str, list[Object]] = {}
         self._kustomizations: dict[str, Mapping[str, Any]] = {}
+        self._inner: dict[str, list[str]] = {}
         self._ends: dict[str, list[str]] = {}
         for name in world.files or {found.file for found in world.documents}:
-            path = PurePosixPath(name)
-            self.files.setdefault(str(path.parent), set()).add(path.name)
-        self._built: dict[str, list[Object]] = {}
+            self.files.setdefault(_parent(name), set()).add(posixpath.basename(name))
         for found in world.objects:
             if found.kustomization is not None:
                 self._built.setdefault(found.kustomization, []).append(found)
             elif found.inside is None:
-                self._objects.setdefault(str(PurePosixPath(found.file).parent), []).append(found)
+                self._objects.setdefault(_parent(found.file), []).append(found)
         for document in world.documents:
-            path = PurePosixPath(document.file)
-            if path.name in _KUSTOMIZATIONS and isinstance(document.value, Mapping):
-                self._kustomizations[str(path.parent)] = document.value
-        self._folders = {
-            str(part) for folder in self.files for part in (PurePosixPath(folder), *PurePosixPath(folder).parents)
-        }
-        for folder in sorted(self._folders):
-            self._ends.setdefault(PurePosixPath(folder).name, []).append(folder)
+            if posixpath.basename(document.file) in _KUSTOMIZATIONS and isinstance(document.value, Mapping):
+                self._kustomizations[_parent(document.file)] = document.value
+        for folder in sorted({part for name in self.files for part in _upwards(name)}):
+            self._inner.setdefault(_parent(folder), []).append(folder)
+            parts = folder.split("/")
+            for start in range(len(parts)):
+                self._ends.setdefault("/".join(parts[start:]), []).append(folder)
+        for folders in self._ends.values():
+            folders.sort(key=len)
 
     def find(self, path: str) -> str | None:
         """The one folder that a path in a repository means, None where there is none or more than one."""
-        wanted = str(PurePosixPath(path.strip("/"))) if path.strip("/.") else ""
-        if not wanted:
-            return None
-        candidates = [
-            folder
-            for folder in self._ends.get(PurePosixPath(wanted).name, ())
-            if folder == wanted or folder.endswith(f"/{wanted}")
-        ]
-        shortest = [folder for folder in candidates if len(folder) == min(map(len, candidates))]
-        return shortest[0] if len(shortest) == 1 else None
+        candidates = self._ends.get(_normal(path), [])
+        first, second = (*candidates[:2], "", "")[:2]
+        return first if first and len(first) != len(second) else None
 
     def matching(self, pattern: str) -> list[str]:
         """The folders that a pattern of a git generator means and that hold files."""
@@ -112,12 +105,8 @@ class Tree:
         ]
 
     def knows(self, path: str) -> bool:
-        """Whether there is any folder or file that a path may mean."""
-        wanted = str(PurePosixPath(path.strip("/")))
-        return any(
-            folder == wanted or folder.endswith(f"/{wanted}")
-            for folder in self._ends.get(PurePosixPath(wanted).name, ())
-        )
+        """Whether there is any folder that a path may mean."""
+        return _normal(path) in self._ends
 
     def has_manifests(self, folder: str) -> bool:
         """Whether a file that Argo CD reads stands directly in a folder."""
@@ -125,7 +114,7 @@ class Tree:
 
     def neighbours(self, folder: str) -> list[str]:
         """The names of the folders in a folder."""
-        return [PurePosixPath(found).name for found in self._folders if str(PurePosixPath(found).parent) == folder]
+        return [posixpath.basename(found) for found in self._inner.get(folder, ())]
 
     def is_plain(self, folder: str) -> bool:
         """Whether Argo CD applies the manifests of a folder as they are."""
@@ -137,12 +126,10 @@ class Tree:
 
     def below(self, folder: str) -> list[Object]:
         """The objects anywhere below a folder."""
-        return [
-            found
-            for name, objects in self._objects.items()
-            if name == folder or name.startswith(f"{folder}/")
-            for found in objects
-        ]
+        found = list(self.objects(folder))
+        for inner in self._inner.get(folder, ()):
+            found.extend(self.below(inner))
+        return found
 
     def built(self, folder: str) -> list[Object]:
         """The objects that the kustomization of a folder builds."""
@@ -165,6 +152,22 @@ _KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml", "Kustomization"}
 _RESOURCES = ("resources", "bases", "components")
 _UNSEEN = ("helmCharts", "generators", "transformers")
 _RENAMING = ("namePrefix", "nameSuffix", "replacements", "transformers")
+
+
+def _parent(path: str) -> str:
+    return posixpath.dirname(path) or "."
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    """A folder and those around it, without the top."""
+    while folder not in ("", ".", "/"):
+        yield folder
+        folder = posixpath.dirname(folder)
+
+
+def _normal(path: str) -> str:
+    """A path of a repository as folders are named here; empty for the top."""
+    return posixpath.normpath(path.strip("/")) if path.strip("/.") else ""
 
 
 def _joined(folder: str, item: str) -> str:

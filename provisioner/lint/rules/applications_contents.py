@@ -126,10 +126,14 @@ def _charts(world: World) -> Mapping[str, list[tuple[App, str]]]:
     found: dict[str, list[tuple[App, str]]] = {}
     for app in applications(world):
         for source in app.sources:
-            chart = source.chart or ""
-            for group in _CHART_GROUPS.get(chart.rpartition("/")[2], ()):
-                found.setdefault(group, []).append((app, chart))
+            for group in _groups(source.chart):
+                found.setdefault(group, []).append((app, source.chart or ""))
     return found
+
+
+def _groups(chart: str | None) -> tuple[str, ...]:
+    """The API groups that a chart brings."""
+    return _CHART_GROUPS.get((chart or "").rpartition("/")[2], ())
 
 
 @rule("app-needs-operator-of-another", Severity.ERROR)
@@ -146,12 +150,13 @@ def app_needs_operator_of_another(world: World) -> Iterator[Hit]:
         if _retries_for_long(app):
             continue
         told: set[str] = set()
+        own = {group for source in app.sources for group in _groups(source.chart)}
         for found in delivery.objects:
             others = charts.get(found.group, ()) if found.group else ()
-            if not others or any(other.at is app.at for other, _ in others) or _skips_dry_run(found):
+            if not others or found.group in own or found.kind in told or _skips_dry_run(found):
                 continue
             other, chart = others[0]
-            if found.kind in told or found.kind == "CustomResourceDefinition" or _is_ordered(world, other, app):
+            if found.kind == "CustomResourceDefinition" or _is_ordered(world, other, app):
                 continue
             told.add(found.kind)
             yield Hit(

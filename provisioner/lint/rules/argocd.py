@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
@@ -222,6 +223,7 @@ def annotation_wave(app: App) -> str | None:
     return annotation(app.at, "sync-wave") if isinstance(app.at, Object) else None
 
 
+@lru_cache(maxsize=2)
 def knows_application_health(world: World) -> bool:
     """Whether `argocd-cm` of the folder has a health check for Applications."""
     texts = [

@@ -68,7 +68,7 @@ def gateway_class_unknown(world: World) -> Iterator[Hit]:
                 at=gateway,
                 path=("spec", "gatewayClassName"),
                 message=f"choosing class of Gateway: there is no such GatewayClass: `{name}`",
-                fix=f"write `{near}`" if near else f"name one of: {', '.join(sorted(names))}",
+                fix=f"write `{near}`" if near else f"name one of: {', '.join(sorted(names)[:10])}",
             )
 
 

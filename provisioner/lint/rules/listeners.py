@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -11,7 +12,7 @@ from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._applications import settled
 from provisioner.lint.rules._routes import Listener, gateways, listeners
 from provisioner.lint.values import is_known, items, look, mapping, text
-from provisioner.lint.world import Object, World, same_namespace
+from provisioner.lint.world import Object, World
 
 _PLAIN = {"HTTP", "TCP", "UDP"}
 _ISSUER_ANNOTATIONS = ("cert-manager.io/issuer", "cert-manager.io/cluster-issuer")
@@ -125,6 +126,22 @@ def certificate_references(one: Listener) -> Iterator[tuple[FieldPath, str, str 
             yield (*one.path, *path), name, text(item, "namespace")
 
 
+@lru_cache(maxsize=2)
+def _certificates_by_namespace(world: World) -> Mapping[str | None, list[Object]]:
+    found: dict[str | None, list[Object]] = {}
+    for certificate in world.of_kind("Certificate"):
+        found.setdefault(certificate.namespace, []).append(certificate)
+    return found
+
+
+def _certificates(world: World, namespace: str | None) -> list[Object]:
+    """The Certificates of cert-manager that are, or may be, in a namespace."""
+    index = _certificates_by_namespace(world)
+    if namespace is None:
+        return list(world.of_kind("Certificate"))
+    return [*index.get(namespace, []), *index.get(None, [])]
+
+
 @rule("listener-certificate-unknown", Severity.WARNING)
 def listener_certificate_unknown(world: World) -> Iterator[Hit]:
     """Nobody makes the certificate that a listener names.
@@ -137,11 +154,7 @@ def listener_certificate_unknown(world: World) -> Iterator[Hit]:
             continue
         for path, name, namespace in certificate_references(one):
             home = namespace or one.owner.namespace
-            made = [
-                text(found.value, "spec", "secretName") or found.name
-                for found in world.of_kind("Certificate")
-                if same_namespace(found.namespace, home)
-            ]
+            made = [text(found.value, "spec", "secretName") or found.name for found in _certificates(world, home)]
             is_there = any(world.find(kind, name, namespace=home) for kind in ("Secret", *_SECRET_MAKERS))
             if made and name not in made and not is_there:
                 yield Hit(
@@ -162,15 +175,8 @@ def listener_certificate_for_other_name(world: World) -> Iterator[Hit]:
     for one in _listeners(world):
         hostname = one.hostname
         for path, name, namespace in certificate_references(one) if hostname else ():
-            found = next(
-                (
-                    found
-                    for found in world.of_kind("Certificate")
-                    if (text(found.value, "spec", "secretName") or "") == name
-                    and same_namespace(found.namespace, namespace or one.owner.namespace)
-                ),
-                None,
-            )
+            certificates = _certificates(world, namespace or one.owner.namespace)
+            found = next((found for found in certificates if text(found.value, "spec", "secretName") == name), None)
             names = [item for _, item in items(found.value, "spec", "dnsNames")] if found else []
             is_open = any(not isinstance(item, str) or not is_known(item) or "{{" in item for item in names)
             if names and not is_open and not any(_covers(item, hostname or "") for item in names):
