@@ -52,7 +52,8 @@ def engine_started_twice(world: World) -> Iterator[Hit]:
         arguments = [item for _, item in items(engine.container.value, "args")]
         if look(engine.container.value, "command") or not _STARTING_IMAGES.search(engine.container.image):
             continue
-        first = str(arguments[0]) if arguments else ""
+        words = str(arguments[0]).split() if arguments else []
+        first = words[0] if words else ""
         if re.fullmatch(r"(\S*/)?(vllm|python3?|llama-server|text-generation-launcher)", first):
             message = f"starting {engine.kind}: the image starts it already, and gets as an argument: `{first}`"
             path = (*engine.container.path, "args", 0)

@@ -90,7 +90,11 @@ def engine_without_gpu(world: World) -> Iterator[Hit]:
         others = mapping(engine.container.value, "resources", "limits")
         if not official or engine.gpus != 0 or engine.find("--device") or any("/" in str(name) for name in others):
             continue
-        if look(engine.pod.spec, "resourceClaims") or look(engine.pod.spec, "runtimeClassName"):
+        elsewhere = engine.pod.owner.kind in (
+            "ServingRuntime",
+            "ClusterServingRuntime",
+        )  # resources come with the model
+        if elsewhere or look(engine.pod.spec, "resourceClaims") or look(engine.pod.spec, "runtimeClassName"):
             continue
         message = f"counting GPUs: {engine.kind} in container {engine.container.name} asks for `0`"
         path = (*engine.container.path, "resources")
@@ -159,7 +163,9 @@ def gated_model_without_token(world: World) -> Iterator[Hit]:
     The hub answers 401 for gated repositories such as meta-llama's; the engine ends and restarts for ever.
     """
     for engine in engines(world):
-        told = any(engine.variable(name) for name in (*_TOKENS, *_OFFLINE)) or engine.find("--hf-token")
+        annotations = str(look(engine.pod.value, "metadata", "annotations"))
+        told = any(engine.variable(name) for name in (*_TOKENS, *_OFFLINE)) or engine.has("--hf-token")
+        told = told or "vault.hashicorp.com" in annotations
         volumes = any(look(volume, "secret") or look(volume, "csi") for _, volume in items(engine.pod.spec, "volumes"))
         if told or volumes or look(engine.container.value, "envFrom") or not is_hub_name(engine):
             continue

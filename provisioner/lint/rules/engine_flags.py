@@ -146,6 +146,11 @@ def engine_flag_on_and_off(world: World) -> Iterator[Hit]:
                 yield _hit(engine, max(flag, other, key=engine.flags.index), message, "keep the one that is meant")
 
 
+def _captures(name: str) -> bool:
+    """Whether a flag configures compilation and graphs; `-O0` switches both off."""
+    return name.partition(".")[0] in _GRAPHS or (name.startswith("-O") and name not in ("-O0", "-O.mode"))
+
+
 @rule("engine-eager-with-graphs", Severity.WARNING)
 def engine_eager_with_graphs(world: World) -> Iterator[Hit]:
     """CUDA graphs are switched off and configured at the same time.
@@ -155,7 +160,7 @@ def engine_eager_with_graphs(world: World) -> Iterator[Hit]:
     """
     for engine in engines(world):
         eager = next((flag for flag in engine.flags if flag.name in _EAGER), None)
-        graphs = next((flag for flag in engine.flags if flag.name.partition(".")[0] in _GRAPHS), None)
+        graphs = next((flag for flag in engine.flags if _captures(flag.name)), None)
         if eager is not None and graphs is not None:
             message = f"reading arguments of {engine.kind}: {eager.name} makes this do nothing: `{graphs.name}`"
             yield _hit(engine, graphs, message, f"remove {eager.name}, or remove {graphs.name}")

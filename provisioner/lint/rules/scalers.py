@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._capacity import gpu_capacity, pod_gpus
+from provisioner.lint.rules._pods import others_make_pods
 from provisioner.lint.rules._quantities import asked
 from provisioner.lint.rules._scaling import (
     RESOURCE_TRIGGERS,
@@ -80,7 +81,8 @@ def scaler_target_missing(world: World) -> Iterator[Hit]:
         same_name = next(
             (found for kind in WORKLOADS if (found := world.find(kind, scaler.name, namespace=None)) is not None), None
         )
-        if same_name is None and not world.has(scaler.kind):
+        hidden = not world.has(scaler.kind) or others_make_pods(world, scaler.at.namespace)
+        if same_name is None and hidden:
             continue
         fix = f"there is {same_name.title}" if same_name else f"name a {scaler.kind} that exists"
         message = f"scaling: no such target in the namespace: `{scaler.kind} {scaler.name}`"

@@ -55,6 +55,8 @@ def shared_memory_missing(world: World) -> Iterator[Hit]:
     for engine in engines(world):
         if engine.kind not in _NCCL or _processes(engine) < 2 or _mount(engine) or look(engine.pod.spec, "hostIPC"):
             continue
+        if engine.pod.owner.kind.startswith("Ray"):
+            continue  # KubeRay mounts one by itself
         flag = engine.find("tensor") or engine.find("pipeline")
         elsewhere = " (a memory-backed volume is there, mounted elsewhere)" if _unmounted(engine) else ""
         yield Hit(

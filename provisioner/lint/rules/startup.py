@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules._cache import is_hub_name, keeps_models
 from provisioner.lint.rules._models import weights_of
 from provisioner.lint.rules._reach import Probe, probe
 from provisioner.lint.server_kinds import EngineKind
@@ -14,8 +15,10 @@ from provisioner.lint.world import World
 
 _FASTEST = 2 * 10**9
 """Bytes a second of a local NVMe disk into GPU memory: nothing loads faster in practice."""
-_USUAL = 250 * 10**6
+_DOWNLOAD = 250 * 10**6
 """Bytes a second of a download and of loading together on a usual cluster."""
+_VOLUME = 750 * 10**6
+"""Bytes a second from a volume that holds the weights already."""
 _USUAL_START_SECONDS = 120
 """Importing, compiling and capturing graphs takes one to two minutes on vLLM and SGLang."""
 _SLOW_STARTERS = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI, EngineKind.NIM])
@@ -32,9 +35,10 @@ def least_seconds(engine: Engine, world: World) -> int:
 
 
 def usual_seconds(engine: Engine, world: World) -> int:
-    """What a start takes on a usual cluster, weights downloaded."""
+    """What a start takes on a usual cluster, weights downloaded where no volume keeps them."""
     start = _USUAL_START_SECONDS if engine.kind in _SLOW_STARTERS else engine.profile.startup_seconds
-    return start + _bytes(engine, world) // _USUAL
+    is_there = keeps_models(engine) or not is_hub_name(engine)
+    return start + _bytes(engine, world) // (_VOLUME if is_there else _DOWNLOAD)
 
 
 def _size(engine: Engine, world: World) -> str:
@@ -66,7 +70,8 @@ def startup_budget_tight(world: World) -> Iterator[Hit]:
     """The start-up probe allows less time than a usual cluster takes to load the model.
 
     It works while the weights lie in a warm cache and fails on a fresh node. Reckoned at 250 MB a second for download
-    and loading together, and two minutes for the engine to compile and capture its graphs.
+    and loading together (750 from a volume that keeps the weights), and two minutes for the engine to compile and
+    capture its graphs.
     """
     for engine in engines(world):
         found = probe(engine, "startupProbe")
