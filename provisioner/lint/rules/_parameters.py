@@ -143,7 +143,7 @@ class Declared:
         """Every text of the template with its path in the owner; keys count as texts of what they hold."""
         found: list[tuple[FieldPath, Any]] = []
         for path, value in walk(look(self.owner.value, *self.template_path), self.template_path):
-            if any(path[: len(own)] == own for own, _ in self.parameters):
+            if path[len(self.template_path) : len(self.template_path) + 1] == ("parameters",):
                 continue
             if isinstance(value, str):
                 found.append((path, value))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -102,9 +103,17 @@ def deployed_words(tenant: TenantValues) -> str:
 
 def objects_of(world: World, tenant: TenantValues) -> Iterator[Object]:
     """The objects that the template puts into the tenant cluster with these values."""
+    if tenant.template is not None:
+        yield from _insides(world).get(id(tenant.template), ())
+
+
+@lru_cache(maxsize=1)
+def _insides(world: World) -> Mapping[int, list[Object]]:
+    found: dict[int, list[Object]] = {}
     for value in world.objects:
-        if value.inside is not None and value.inside is tenant.template:
-            yield value
+        if value.inside is not None:
+            found.setdefault(id(value.inside), []).append(value)
+    return found
 
 
 def walk(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:

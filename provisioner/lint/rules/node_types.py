@@ -74,7 +74,7 @@ def node_type_unclear(world: World) -> Iterator[Hit]:
             seen: set[str] = set()
             for at, value in items(block, "nodeTypes"):
                 name = look(value, "name")
-                if not name or name in seen:
+                if not name or (isinstance(name, str) and name in seen):
                     message = f"describing node type: {f'two have the name: `{name}`' if name else 'it has no name'}"
                     yield Hit(at=provider, path=(*path, *at), message=message, fix="give each type a name of its own")
                 elif isinstance(name, str):

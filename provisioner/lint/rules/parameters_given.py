@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -82,13 +83,16 @@ def _givings(world: World) -> Iterator[Giving]:
             yield Giving(owner, place, value, "ArgoCDApplicationTemplate", name)
 
 
-def _known(world: World) -> Iterator[tuple[Giving, Mapping[str, Given], Mapping[str, Mapping[str, Any]]]]:
+@lru_cache(maxsize=1)
+def _known(world: World) -> tuple[tuple[Giving, Mapping[str, Given], Mapping[str, Mapping[str, Any]]], ...]:
     """Everything given to templates that the world has, as far as it can be read."""
+    found = []
     for giving in _givings(world):
         known = giving.declared_in(world)
         given = {} if giving.value is None else read_given(giving.value)
         if known is not None and given is not None:
-            yield giving, given, known
+            found.append((giving, given, known))
+    return tuple(found)
 
 
 @rule("parameters-not-text", Severity.ERROR)

@@ -7,7 +7,7 @@ taken for a slip and an error; where it is like none, the object may be kept els
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -23,6 +23,7 @@ from provisioner.lint.world import Object, World
 
 CONNECTOR = "loft.sh/connector-type"
 _ALIKE = 0.75
+_MAX_WORDS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,37 +121,47 @@ def _of_stacks(world: World) -> Iterator[Reference]:
             yield from _named(value, task, "App", ("app", "templateRef", "name"), path)
 
 
+class _Names:
+    """The names of all objects of a kind, found again from a slip of one."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.all = frozenset(names)
+        self.has_holes = any("{{" in name for name in self.all)
+        self._joined: dict[str, str] = {}
+        self._but_one: dict[tuple[int, tuple[str, ...]], list[tuple[str, str]]] = {}
+        for name in sorted(self.all):
+            words = _words(name)
+            self._joined.setdefault("".join(words), name)
+            for place, word in enumerate(words):
+                self._but_one.setdefault((place, (*words[:place], *words[place + 1 :])), []).append((word, name))
+
+    def meant_by(self, slip: str) -> str | None:
+        """The name of which this is a slip: other separators, or one word with other letters, never digits."""
+        words = _words(slip)
+        for place, word in enumerate(words):
+            for other, name in self._but_one.get((place, (*words[:place], *words[place + 1 :])), ()):
+                if _is_slip(word, other):
+                    return name
+        return self._joined.get("".join(words))
+
+
 @lru_cache(maxsize=1)
 def _dangling(world: World) -> tuple[tuple[Reference, str | None], ...]:
     """Every reference without an object, with the name that it was probably meant to be."""
-    names: dict[str, set[str]] = {
-        "connector": {value.name for value in world.of_kind("Secret") if value.labels.get(CONNECTOR) == "argocd"},
-    }
+    connectors = (value.name for value in world.of_kind("Secret") if value.labels.get(CONNECTOR) == "argocd")
+    names = {"connector": _Names(connectors)}
     found: list[tuple[Reference, str | None]] = []
     for reference in _references(world):
         if reference.kind not in names:
-            names[reference.kind] = {value.name for value in world.of_kind(reference.kind)}
+            names[reference.kind] = _Names(value.name for value in world.of_kind(reference.kind))
         known = names[reference.kind]
-        if known and reference.name not in known and not any("{{" in other for other in known):
-            found.append((reference, _meant(reference.name, known)))
+        if known.all and reference.name not in known.all and not known.has_holes:
+            found.append((reference, known.meant_by(reference.name)))
     return tuple(found)
 
 
-def _meant(name: str, known: set[str]) -> str | None:
-    """The known name of which this one is a slip: other separators, or one word with other letters, never digits."""
-    words = _words(name)
-    for other in sorted(known):
-        theirs = _words(other)
-        if "".join(words) == "".join(theirs):
-            return other
-        unlike = [pair for pair in zip(words, theirs, strict=False) if pair[0] != pair[1]]
-        if len(words) == len(theirs) and len(unlike) == 1 and _is_slip(*unlike[0]):
-            return other
-    return None
-
-
-def _words(name: str) -> list[str]:
-    return re.split(r"[-._]+", name.lower())
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(re.split(r"[-._]+", name.lower())[:_MAX_WORDS])
 
 
 def _is_slip(one: str, other: str) -> bool:

@@ -143,7 +143,7 @@ def stack_task_name(world: World) -> Iterator[Hit]:
         seen: set[str] = set()
         for task in stack.tasks:
             name = look(task.value, "name")
-            if not name or name in seen:
+            if not name or str(name) in seen:
                 message = f"reading stack: {f'two tasks have the name: `{name}`' if name else 'a task has no name'}"
                 yield Hit(at=stack.at, path=task.path, message=message, fix="give each task a name of its own")
             seen.add(str(name))
