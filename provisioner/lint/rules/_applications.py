@@ -147,6 +147,16 @@ def annotation(found: Object, name: str) -> str | None:
     return found.annotations.get(f"argocd.argoproj.io/{name}")
 
 
+@lru_cache(maxsize=2)
+def annotated(world: World) -> tuple[Object, ...]:
+    """The objects that carry an annotation that may be meant for Argo CD."""
+    return tuple(found for found in world.objects if any("argo" in key for key in _annotations(found)))
+
+
+def _annotations(found: Object) -> Mapping[str, Any]:
+    return mapping(found.value, "metadata", "annotations")
+
+
 def wave(found: Object) -> int:
     """The sync wave of an object; 0 where there is none that can be read."""
     written = annotation(found, "sync-wave") or "0"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import annotation
+from provisioner.lint.rules._applications import annotated, annotation
 from provisioner.lint.values import is_known, look
 from provisioner.lint.world import Object, World
 
@@ -47,7 +47,7 @@ def argocd_annotation_misspelt(world: World) -> Iterator[Hit]:
 
     Argo CD ignores annotations that it does not know. Known ones stand in the user guide, Annotations and Labels.
     """
-    for found in world.objects:
+    for found in annotated(world):
         for key in found.annotations:
             prefix, slash, name = key.partition("/")
             wrong = _misspelt(prefix, name) if slash and "argo" in prefix else None
@@ -80,7 +80,7 @@ def sync_wave_malformed(world: World) -> Iterator[Hit]:
     Annotations are texts, so an unquoted number is refused by the API server; a text that is no whole number is wave 0
     for Argo CD without a word, and the order is not the one that was meant (user guide, Sync Phases and Waves).
     """
-    for found in world.objects:
+    for found in annotated(world):
         value = look(found.value, *_path("sync-wave"))
         if isinstance(value, str) and (not is_known(value) or "{{" in value):
             continue
@@ -118,7 +118,7 @@ def hook_delete_policy_without_hook(world: World) -> Iterator[Hit]:
 
     There it does nothing: the object is synced like any other and stays. As a rule the hook's own annotation was lost.
     """
-    for found in world.objects:
+    for found in annotated(world):
         if annotation(found, "hook-delete-policy") and not _is_hook(found):
             yield Hit(
                 at=found,
@@ -142,7 +142,7 @@ def sync_compare_option_misspelt(world: World) -> Iterator[Hit]:
 
 
 def _unknown_words(world: World, name: str, known: tuple[str, ...]) -> Iterator[Hit]:
-    for found in world.objects:
+    for found in annotated(world):
         for word in (annotation(found, name) or "").split(","):
             trimmed = word.strip()
             if trimmed and trimmed not in known and "{{" not in trimmed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -74,7 +75,12 @@ def _shows(world: World, crossing: _Crossing) -> bool:
     )
 
 
-def _ungranted(world: World) -> Iterator[tuple[_Crossing, Hit]]:
+@lru_cache(maxsize=2)
+def _ungranted(world: World) -> tuple[tuple[_Crossing, Hit], ...]:
+    return tuple(_ungranted_crossings(world))
+
+
+def _ungranted_crossings(world: World) -> Iterator[tuple[_Crossing, Hit]]:
     for crossing in _crossings(world):
         grants = _grants(world, crossing.namespace)
         if any(_is_granted(crossing, grant) for grant in grants):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 
 from provisioner.catalog.fields import FieldPath
@@ -27,7 +28,12 @@ class _Name:
     value: str
 
 
-def _names(world: World) -> Iterator[_Name]:
+@lru_cache(maxsize=2)
+def _names(world: World) -> tuple[_Name, ...]:
+    return tuple(_written_names(world))
+
+
+def _written_names(world: World) -> Iterator[_Name]:
     for route in routes(world, "HTTPRoute", "GRPCRoute", "TLSRoute"):
         for path, item in items(route.value, "spec", "hostnames"):
             yield from _known(route, path, item)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from provisioner.domain.finding import Severity
@@ -49,7 +50,7 @@ class _Attachment:
     def route(self) -> Object:
         return self.parent.route
 
-    @property
+    @cached_property
     def fitting(self) -> list[Listener]:
         """The chosen listeners whose protocol takes the route's kind."""
         wanted = _PROTOCOLS.get(self.route.kind, frozenset())
@@ -68,9 +69,9 @@ def _owner(world: World, parent: Reference) -> Object | None:
     return found if found and found.group.startswith("gateway.networking.") else None
 
 
-def _attachments(world: World) -> Iterator[_Attachment]:
-    for route in routes(world):
-        yield from _attachments_of(world, route)
+@lru_cache(maxsize=2)
+def _attachments(world: World) -> tuple[_Attachment, ...]:
+    return tuple(one for route in routes(world) for one in _attachments_of(world, route))
 
 
 def _attachments_of(world: World, route: Object) -> Iterator[_Attachment]:

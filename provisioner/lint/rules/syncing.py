@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, Located, rule
-from provisioner.lint.rules._applications import App, annotation, applications
+from provisioner.lint.rules._applications import App, annotated, annotation, applications
 from provisioner.lint.values import is_known, items, look, mapping, text
 from provisioner.lint.world import World
 
@@ -64,7 +65,12 @@ class _Option:
         return self.word.partition("=")[2].strip()
 
 
-def _application_options(world: World) -> Iterator[_Option]:
+@lru_cache(maxsize=2)
+def _application_options(world: World) -> tuple[_Option, ...]:
+    return tuple(_written_options(world))
+
+
+def _written_options(world: World) -> Iterator[_Option]:
     for app in applications(world):
         for path, item in items(app.spec, "syncPolicy", "syncOptions"):
             if isinstance(item, str) and is_known(item) and "{{" not in item:
@@ -72,7 +78,7 @@ def _application_options(world: World) -> Iterator[_Option]:
 
 
 def _object_options(world: World) -> Iterator[_Option]:
-    for found in world.objects:
+    for found in annotated(world):
         for word in (annotation(found, "sync-options") or "").split(","):
             if word.strip() and "{{" not in word:
                 yield _Option(found, _ANNOTATION, word.strip())
@@ -213,7 +219,7 @@ def sync_replace_against_apply(world: World) -> Iterator[Hit]:
     for app in applications(world):
         if app.options.get("Replace") == "true" and app.options.get("ServerSideApply") == "true":
             yield _both(app.at, app.at_path("syncPolicy", "syncOptions"))
-    for found in world.objects:
+    for found in annotated(world):
         words = {word.strip() for word in (annotation(found, "sync-options") or "").split(",")}
         if {"Replace=true", "ServerSideApply=true"} <= words:
             yield _both(found, _ANNOTATION)

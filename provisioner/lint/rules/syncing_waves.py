@@ -12,7 +12,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import annotation, is_hook, wave
+from provisioner.lint.rules._applications import annotated, annotation, is_hook, wave
 from provisioner.lint.rules._deliveries import deliveries
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import POD_TEMPLATES, Object, World, same_namespace
@@ -31,10 +31,10 @@ def _synced_together(world: World) -> tuple[Sequence[Object], ...]:
     groups: list[Sequence[Object]] = [delivery.objects for _, delivery in deliveries(world)]
     taken = {id(found) for group in groups for found in group}
     rest: dict[str, list[Object]] = {}
-    for found in world.objects:
+    for found in annotated(world):
         if id(found) not in taken and found.inside is None and annotation(found, "sync-wave"):
             rest.setdefault(_folder(found), []).append(found)
-    for found in world.objects:
+    for found in world.objects if rest else ():
         folder = _folder(found)
         if folder in rest and id(found) not in taken and not annotation(found, "sync-wave"):
             rest[folder].append(found)
