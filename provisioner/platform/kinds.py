@@ -25,6 +25,8 @@ NODE_ENVIRONMENT: Final = Kind(_PLATFORM, "v1", "NodeEnvironment", "nodeenvironm
 APPLICATION_TEMPLATE: Final = Kind(
     _PLATFORM, "v1", "ArgoCDApplicationTemplate", "argocdapplicationtemplates", namespaced=False
 )
+STACK_TEMPLATE: Final = Kind(_PLATFORM, "v1", "StackTemplate", "stacktemplates", namespaced=False)
+ACCESS_KEY: Final = Kind(_PLATFORM, "v1", "OwnedAccessKey", "ownedaccesskeys", namespaced=False)
 APPLICATION: Final = Kind(_PLATFORM, "v1", "ArgoCDApplication", "argocdapplications")
 
 GATEWAY: Final = Kind(_GATEWAY, "v1", "Gateway", "gateways")
@@ -36,6 +38,9 @@ POD: Final = Kind("", "v1", "Pod", "pods")
 SERVICE: Final = Kind("", "v1", "Service", "services")
 STATEFUL_SET: Final = Kind("apps", "v1", "StatefulSet", "statefulsets")
 SCALED_OBJECT: Final = Kind("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects")
+SECRET: Final = Kind("", "v1", "Secret", "secrets")
+SERVICE_ACCOUNT: Final = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+DEVICE_CLASS: Final = Kind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False)
 LEASE: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 RESOURCE_SLICE: Final = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
 NETWORK_POLICY: Final = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
@@ -59,10 +64,16 @@ _PUBLISHED: Final = {
         NODE_PROVIDER,
         NODE_PROFILE,
         APPLICATION_TEMPLATE,
+        STACK_TEMPLATE,
+        ACCESS_KEY,
+        APPLICATION,
         GATEWAY,
         HTTP_ROUTE,
         NAMESPACE,
         SERVICE,
+        SECRET,
+        SERVICE_ACCOUNT,
+        DEVICE_CLASS,
         NETWORK_POLICY,
         ADMISSION_POLICY,
         ADMISSION_BINDING,

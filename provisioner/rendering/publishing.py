@@ -199,7 +199,7 @@ class Publishing:
         return _only(compiled.objects(values))
 
     def _compile_platform(self, projects: int) -> Compiled:
-        names = ["connector", "bootstrap-key", *(["runtime-key"] if projects else [])]
+        names = ["baseline", "connector", "bootstrap-key", *(["runtime-key"] if projects else [])]
         files = [f"templates/_platform/{name}.yaml.j2" for name in names]
         constants = {"site": self._site, "secret_key": SECRETS[self._site.argo.kind]}
         slots = Slots({"connector_secret": TEXT}, {"projects": projects})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ PRIVATE = [name for name in TIERS if catalog().tiers[name].node_mode is NodeMode
 Objects = list[dict[str, Any]]
 
 
+@cache
 def published(tier: str) -> Objects:
     """What a tier publishes and what one endpoint of it adds on the control plane cluster."""
     planned, found = example_plan(tier), example_pack()
@@ -42,6 +44,7 @@ def of_kind(tier: str, kind: str) -> Objects:
     return [found for found in published(tier) if found["kind"] == kind]
 
 
+@cache
 def template_of(tier: str) -> dict[str, Any]:
     [found] = of_kind(tier, "VirtualClusterTemplate")
     [version] = found["spec"]["versions"]
@@ -65,6 +68,7 @@ def values_of(tier: str) -> dict[str, Any]:
     return dict(filled(version["template"]["helmRelease"]["values"], parameters))
 
 
+@cache
 def tenant_objects(tier: str) -> Objects:
     """What the Platform puts into the tenant cluster, holes filled."""
     version = template_of(tier)

@@ -55,6 +55,23 @@ async def test_published_version_is_never_edited(cluster: HttpCluster) -> None:
     assert stored and stored["spec"]["versions"][0]["template"]["helmRelease"]["values"] == "a: 1"
 
 
+async def test_application_template_is_never_changed_in_place(cluster: HttpCluster) -> None:
+    def components(version: str) -> Manifest:
+        source = {"repoURL": "https://charts.example.com", "chart": "keda", "targetRevision": version}
+        return {
+            "apiVersion": "management.loft.sh/v1",
+            "kind": "ArgoCDApplicationTemplate",
+            "metadata": {"name": "tenantry-gpu-stack-dedicated-1-0-0"},
+            "spec": {"template": {"spec": {"sources": [source]}}},
+        }
+
+    await publish_objects(cluster, [components("1.0.0")], fence=FENCE)
+    await publish_objects(cluster, [components("1.0.0")], fence=FENCE)
+    with pytest.raises(RejectedError) as refused:
+        await publish_objects(cluster, [components("1.0.1")], fence=FENCE)
+    assert refused.value.reason == "VersionPublished"
+
+
 async def test_nothing_of_a_tier_is_written_when_its_template_is_refused(cluster: HttpCluster) -> None:
     await publish_objects(cluster, [template("1.0.0")], fence=FENCE)
     profile = {"apiVersion": "management.loft.sh/v1", "kind": "NodeProfile", "metadata": {"name": "tenantry-dedicated"}}

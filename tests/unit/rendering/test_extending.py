@@ -11,25 +11,15 @@ from ruamel.yaml import YAML
 
 from provisioner.admission import admit_endpoint
 from provisioner.catalog.loader import load_catalog
-from provisioner.catalog.pack import models_root, pack_root
+from provisioner.catalog.pack import pack_root
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.pack import Pack, compile_pack
-from provisioner.rendering.values import REPLICA_SLOTS, RUNTIME_SLOTS
+from provisioner.rendering.values import AGENT_SLOTS, ENDPOINT_SLOTS, REPLICA_SLOTS, TENANT_SLOTS, WORKLOAD_SLOTS
 from tests.contract.schemas import documents
 from tests.unit.rendering.examples import ENDPOINT, request, site
 
 DOCS = pack_root() / "docs" / "how-to" / "write-a-template.md"
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A copy of the shipped pack, with its models in `models/`."""
-    for name in ("applications", "policies", "templates"):
-        shutil.copytree(pack_root() / name, tmp_path / name)
-    shutil.copy(pack_root() / "versions.yaml", tmp_path)
-    shutil.copytree(models_root(), tmp_path / "models")
-    return tmp_path
 
 
 def changed(path: Path, *, to: Path | None = None, **changes: Any) -> None:
@@ -71,24 +61,17 @@ def test_runtime_is_a_folder_with_one_file(root: Path, runtimes: Path) -> None:
 
 
 def test_runtimes_own_file_takes_the_place_of_the_shared_one(root: Path, runtimes: Path) -> None:
+    changed(runtimes / "newcomer" / "runtime.yaml", environment={"MINE": "1"})
     own = runtimes / "newcomer" / "endpoint"
     own.mkdir()
-    (own / "statefulset.yaml.j2").write_text(
-        "{% extends 'applications/runtimes/_shared/endpoint/statefulset.yaml.j2' %}\n"
-        '{% block environment %}\n            - name: MINE\n              value: "{{ model }}"\n{% endblock %}\n'
-    )
+    (own / "disruption-budget.yaml.j2").write_text("")
     (own / "extra.yaml.j2").write_text('kind: ConfigMap\napiVersion: v1\nmetadata: {name: "{{ workload }}-extra"}\n')
     pack, plan = planned(root)
     [server] = pod_of(pack, plan)["containers"]
-    assert {"name": "MINE", "value": "gemma-3-270m"} in server["env"]
-    assert f"endpoints/{ENDPOINT}/configmap.{plan.workload}-extra.yaml" in pack.runtime_tree(plan)
-
-
-def test_option_that_no_template_reads_is_refused(root: Path, runtimes: Path) -> None:
-    changed(runtimes / "newcomer" / "runtime.yaml", options={"model_source": "volume", "shared_memory": "1Gi"})
-    pack, plan = planned(root)
-    with pytest.raises(RejectedError, match="`shared_memory`"):
-        pack.runtime_tree(plan)
+    assert {"name": "MINE", "value": "1"} in server["env"]
+    tree = pack.runtime_tree(plan)
+    assert f"endpoints/{ENDPOINT}/configmap.{plan.workload}-extra.yaml" in tree
+    assert not any("poddisruptionbudget" in path for path in tree)
 
 
 def test_component_is_a_folder_with_two_files(root: Path) -> None:
@@ -131,4 +114,5 @@ def test_tier_is_a_folder(root: Path) -> None:
 @pytest.mark.skipif(not DOCS.exists(), reason="the documentation is not part of an installation")
 def test_guide_names_every_slot_that_a_runtimes_template_may_print() -> None:
     text = DOCS.read_text()
-    assert [name for name in {**RUNTIME_SLOTS, **REPLICA_SLOTS} if f"`{name}`" not in text] == []
+    groups = (AGENT_SLOTS, ENDPOINT_SLOTS, REPLICA_SLOTS, TENANT_SLOTS, WORKLOAD_SLOTS)
+    assert [name for slots in groups for name in slots if f"`{name}`" not in text] == []
