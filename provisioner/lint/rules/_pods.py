@@ -28,7 +28,32 @@ _MAKE_NO_PODS = frozenset(
         "TriggerAuthentication",
     ]
 )
+_DELIVERIES = frozenset(["Application", "ApplicationSet", "HelmChart", "HelmRelease", "Kustomization"])
+_POD_FIELDS = frozenset(
+    [
+        "containers",
+        "deployment",
+        "engine",
+        "headGroupSpec",
+        "image",
+        "instances",
+        "models",
+        "nodeSets",
+        "podTemplate",
+        "predictor",
+        "rayClusterConfig",
+        "replicas",
+        "resources",
+        "services",
+        "size",
+        "template",
+        "worker",
+    ]
+)
+"""Fields in the spec of custom objects that make pods."""
 _QUIET_GROUPS = (
+    "karpenter.sh",
+    "karpenter.k8s.aws",
     "cert-manager.io",
     "cilium.io",
     "crd.projectcalico.org",
@@ -52,6 +77,8 @@ def _makes_pods(world: World, found: Object) -> bool:
     if found.group in _BUILT_IN or found.group in _QUIET_GROUPS or found.kind in _MAKE_NO_PODS:
         return False
     if found.group.endswith(".k8s.io") and "x-k8s" not in found.group:
+        return False
+    if found.kind not in _DELIVERIES and not _POD_FIELDS & mapping(found.value, "spec").keys():
         return False
     return not (found.kind == "Application" and _is_shown(world, text(found.value, "spec", "source", "path")))
 
@@ -82,6 +109,25 @@ def may_hold_tenants(namespace: str | None) -> bool:
     """Whether tenants' workloads may be in a namespace: it is none of the cluster's own."""
     name = namespace or ""
     return not (name.startswith("kube-") or name.endswith("-system") or name in _PLATFORM)
+
+
+_RAY = {
+    "RayCluster": ("spec",),
+    "RayJob": ("spec", "rayClusterSpec"),
+    "RayService": ("spec", "rayClusterConfig"),
+}
+
+
+@lru_cache(maxsize=2)
+def every_pod(world: World) -> tuple[PodTemplate, ...]:
+    """The pod templates of the world and those of Ray clusters, for rules that look at pods by themselves."""
+    ray = []
+    for kind, path in _RAY.items():
+        for owner in world.of_kind(kind):
+            ray.append(PodTemplate(owner, (*path, "headGroupSpec", "template")))
+            for place, _ in items(look(owner.value, *path), "workerGroupSpecs"):
+                ray.append(PodTemplate(owner, (*path, *place, "template")))
+    return (*world.pods, *ray)
 
 
 def neighbours(world: World, at: Object) -> tuple[PodTemplate, ...]:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
+from provisioner.lint.rules._pods import every_pod
 from provisioner.lint.values import Hole, items, look, mapping, text
 from provisioner.lint.world import Object, PodTemplate, World, same_namespace
 
@@ -119,8 +120,8 @@ def is_named(world: World, kind: str, name: str, namespace: str | None) -> bool:
 @lru_cache(maxsize=2)
 def references(world: World) -> tuple[Reference, ...]:
     """Every reference of a pod that must be met for it to start; optional ones and holes are left out."""
-    found = [reference for pod in world.pods for reference in _of_pod(pod)]
-    found += [reference for pod in world.pods for reference in _of_containers(pod)]
+    found = [reference for pod in every_pod(world) for reference in _of_pod(pod)]
+    found += [reference for pod in every_pod(world) for reference in _of_containers(pod)]
     return tuple(item for item in found if item.name and not isinstance(item.name, Hole) and "{{" not in item.name)
 
 

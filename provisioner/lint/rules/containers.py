@@ -12,6 +12,7 @@ from typing import Any
 from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules._pods import every_pod
 from provisioner.lint.rules._quantities import (
     accelerators,
     amount,
@@ -73,7 +74,7 @@ class _Entry:
 def _entries(world: World) -> tuple[_Entry, ...]:
     return tuple(
         _Entry(pod, container, part, name, value)
-        for pod in world.pods
+        for pod in every_pod(world)
         for container in pod.containers
         for part in ("requests", "limits")
         for name, value in mapping(container.value, "resources", part).items()
@@ -237,7 +238,7 @@ def engine_without_requests(world: World) -> Iterator[Hit]:
 def _unsized(world: World) -> Iterator[tuple[PodTemplate, Container]]:
     """Containers that ask for no CPU or no memory where no LimitRange may fill it in."""
     filled = {found.namespace for found in world.of_kind("LimitRange")}
-    for pod in world.pods:
+    for pod in every_pod(world):
         if filled and (None in filled or pod.namespace is None or pod.namespace in filled):
             continue
         for container in pod.containers:
@@ -260,10 +261,10 @@ def _unsized_hit(pod: PodTemplate, container: Container) -> Hit:
 def memory_volume_beyond_limit(world: World) -> Iterator[Hit]:
     """A volume in memory may grow beyond the memory limit of the container that mounts it.
 
-    Its pages count as the container's memory: filling the volume gets the container killed before the volume is full.
-    Volumes at /dev/shm have a rule of their own.
+    Its pages count as the container's memory: filling the volume, such as /dev/shm, gets the container killed before
+    the volume is full.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         for path, item in items(pod.spec, "volumes"):
             size = amount(look(item, "emptyDir", "sizeLimit"))
             if size is None or look(item, "emptyDir", "medium") != "Memory":
@@ -282,7 +283,7 @@ def _mounting(pod: PodTemplate, volume: str | None) -> Iterator[tuple[Container,
     for container in pod.containers:
         limit = limited(container).get("memory")
         mounts = [item for _, item in items(container.value, "volumeMounts") if text(item, "name") == volume]
-        if limit is not None and mounts and all(text(item, "mountPath") != "/dev/shm" for item in mounts):  # noqa: S108
+        if limit is not None and mounts:
             yield container, limit
 
 
@@ -293,7 +294,7 @@ def claim_not_in_pod(world: World) -> Iterator[Hit]:
     The names must agree: the pod's resourceClaims say which claim is made, resources.claims of a container who sees
     the device.
     """
-    for pod, container in ((owner, box) for owner in world.pods for box in owner.containers):
+    for pod, container in ((owner, box) for owner in every_pod(world) for box in owner.containers):
         known = {text(item, "name") for _, item in items(pod.spec, "resourceClaims")}
         for path, item in items(container.value, "resources", "claims"):
             name = text(item, "name")
@@ -310,7 +311,7 @@ def claim_without_container(world: World) -> Iterator[Hit]:
     The scheduler allocates the device for the pod, other pods cannot have it, and the engine reports that it finds
     no GPU.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         used = {text(item, "name") for box in pod.containers for _, item in items(box.value, "resources", "claims")}
         known = {text(item, "name") for _, item in items(pod.spec, "resourceClaims")}
         for path, item in items(pod.spec, "resourceClaims"):
@@ -328,7 +329,7 @@ def gpu_claimed_twice(world: World) -> Iterator[Hit]:
     Device plugin and DRA driver do not know of each other's allocations, so the pod holds two sets of devices, or one
     GPU is given out twice. Source: NVIDIA DRA driver documentation: do not let both manage the same GPUs.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         if not accelerators(pod):
             continue
         for path, item in items(pod.spec, "resourceClaims"):

@@ -14,6 +14,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules._pods import every_pod
 from provisioner.lint.values import Hole, items, mapping, text
 from provisioner.lint.world import Object, World
 
@@ -43,7 +44,7 @@ def _is_secret_name(name: str) -> bool:
 
 def _literals(world: World) -> Iterator[tuple[Object, FieldPath, str, str]]:
     """Every variable with a literal value: owner, path, name, value."""
-    for pod in world.pods:
+    for pod in every_pod(world):
         for container in pod.containers:
             for path, item in items(container.value, "env"):
                 name, value = text(item, "name"), text(item, "value")
@@ -78,7 +79,7 @@ def credential_in_manifest(world: World) -> Iterator[Hit]:
         what = _known_form(value)
         if what:
             yield _leak(owner, path, what)
-    for pod in world.pods:
+    for pod in every_pod(world):
         for container in pod.containers:
             for part in ("command", "args"):
                 for path, item in items(container.value, part):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pods import is_node_agent, may_hold_tenants
+from provisioner.lint.rules._pods import every_pod, is_node_agent, may_hold_tenants
 from provisioner.lint.rules._quantities import accelerators
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import PodTemplate, World
@@ -18,7 +18,7 @@ _DANGEROUS = frozenset(
 
 
 def _tenant_pods(world: World) -> Iterator[PodTemplate]:
-    for pod in world.pods:
+    for pod in every_pod(world):
         if may_hold_tenants(pod.namespace) and not is_node_agent(pod):
             yield pod
 
@@ -119,29 +119,41 @@ def service_account_token_mounted(world: World) -> Iterator[Hit]:
             yield Hit(at=pod.owner, path=pod.at(), message=message, fix=fix)
 
 
+_BREAKING = (
+    ("vllm", "vllm"),
+    ("vllm", "vllm-dp-master"),
+    ("vllm", "vllm-nixl-side-channel"),
+    ("sglang", "sglang"),
+    ("infinity", "infinity"),
+    ("nvcr.io/nim/", "nim-server"),
+    ("nvcr.io/nim/", "nim-http-api"),
+)
+"""What tells an engine, and the Service whose port variable it takes for its own setting."""
+
+
 @rule("service-links-break-engine", Severity.ERROR)
 def service_links_break_engine(world: World) -> Iterator[Hit]:
     """A Service's name makes Kubernetes set an environment variable that the engine takes for its own setting.
 
     For a Service `vllm` every pod of the namespace gets `VLLM_PORT=tcp://…`, and vLLM, which expects a number there,
     stops at start-up (vLLM documentation, "Environment variables"; vllm-project/vllm#34199). SGLang reads SGLANG_PORT
-    likewise, Infinity INFINITY_PORT. Headless Services set no variables.
+    likewise, Infinity INFINITY_PORT, NIM NIM_SERVER_PORT. Headless Services set no variables.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         if pod.spec.get("enableServiceLinks") is False:
             continue
         for container in pod.containers:
             words = " ".join((container.image, *container.arguments)).lower()
-            for engine in ("vllm", "sglang", "infinity"):
-                service = world.find("Service", engine, namespace=pod.namespace)
-                variable = f"{engine.upper()}_PORT"
+            for engine, name in _BREAKING:
+                service = world.find("Service", name, namespace=pod.namespace)
+                variable = f"{name.upper().replace('-', '_')}_PORT"
                 own = {text(item, "name") for _, item in items(container.value, "env")}
                 if service and engine in words and variable not in own and _has_address(service.value):
-                    message = (
-                        f"naming service: {shown(engine)} makes Kubernetes set {variable}=tcp://… in {pod.owner.title}"
-                    )
+                    what = f"makes Kubernetes set {variable}=tcp://… in {pod.owner.title}"
                     fix = "rename the Service, or set enableServiceLinks: false in the pod"
-                    yield Hit(at=service, path=("metadata", "name"), message=message, fix=fix)
+                    yield Hit(
+                        at=service, path=("metadata", "name"), message=f"naming service: {shown(name)} {what}", fix=fix
+                    )
 
 
 def _has_address(service: object) -> bool:

@@ -18,12 +18,13 @@ from provisioner.lint.rules._selectors import NAMESPACE_NAME, pod_labels, select
 from provisioner.lint.values import Hole, items, look, mapping, text, whole
 from provisioner.lint.world import Object, World
 
-_DNS_PORTS = (53, 1053, 5353)
+_DNS_PORTS = (53, 1053)
+_OPENSHIFT_PORT = 5353
 
 
 def _speaks_of_dns(item: Any) -> bool:
     """Whether a rule names a port that DNS servers use."""
-    return any(whole(entry, "port") in _DNS_PORTS or text(entry, "port") == "dns" for _, entry in items(item, "ports"))
+    return any(_is_dns(entry, item) for _, entry in items(item, "ports"))
 
 
 def _may_reach_dns(policy: Policy, item: Any) -> bool:
@@ -112,14 +113,18 @@ def _protocols(world: World) -> dict[tuple[str | None, str], frozenset[str]]:
     """The protocols allowed for DNS by namespace and selector of the policies."""
     found: dict[tuple[str | None, str], frozenset[str]] = {}
     for policy, _, item in _dns_rules(world):
-        used = frozenset(str(look(entry, "protocol") or "TCP") for _, entry in items(item, "ports") if _is_dns(entry))
+        used = frozenset(
+            str(look(entry, "protocol") or "TCP") for _, entry in items(item, "ports") if _is_dns(entry, item)
+        )
         key = (policy.namespace, str(policy.selector))
         found[key] = found.get(key, frozenset()) | used
     return found
 
 
-def _is_dns(entry: Any) -> bool:
-    return whole(entry, "port") in _DNS_PORTS or text(entry, "port") == "dns"
+def _is_dns(entry: Any, item: Any) -> bool:
+    """Whether a port of a rule is one that DNS servers use; OpenShift's pods listen on another one."""
+    known = whole(entry, "port") in _DNS_PORTS or (text(entry, "port") or "").startswith("dns")
+    return known or (whole(entry, "port") == _OPENSHIFT_PORT and "openshift" in repr(look(item, "to")))
 
 
 @rule("dns-without-udp", Severity.ERROR)

@@ -15,7 +15,17 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pods import are_together, folder, replicas
-from provisioner.lint.rules._quantities import amount, asked, is_extended, is_quantity, limited, plain, pod_total
+from provisioner.lint.rules._quantities import (
+    accelerators,
+    amount,
+    asked,
+    is_accelerator,
+    is_extended,
+    is_quantity,
+    limited,
+    plain,
+    pod_total,
+)
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Container, Object, PodTemplate, World
 
@@ -232,6 +242,29 @@ def _wanted(key: str, sums: Mapping[str, Mapping[str, Decimal]]) -> Decimal | No
         return sums["requests"].get("pods")
     name = key.removeprefix("requests.")
     return sums["requests"].get(name) if name != "storage" else None
+
+
+@rule("quota-misses-accelerators", Severity.WARNING)
+def quota_misses_accelerators(world: World) -> Iterator[Hit]:
+    """A ResourceQuota limits one accelerator, but the pods beside it take another, or take theirs by a DRA claim.
+
+    Every resource is counted by its own name: `requests.nvidia.com/gpu` counts neither MIG slices nor shared GPUs nor
+    claims. Claims are counted by `<device class>.deviceclass.resource.k8s.io/devices`.
+    """
+    for quota, pods in _plain_quotas(world):
+        hard = {str(key): amount(value) for key, value in mapping(quota.value, "spec", "hard").items()}
+        limited_names = {
+            key.removeprefix("requests."): value for key, value in hard.items() if key.startswith("requests.")
+        }
+        mine = [name for name, value in limited_names.items() if is_accelerator(name) and value]
+        taken = {name for pod in pods for name in accelerators(pod)}
+        claims = any(look(pod.spec, "resourceClaims") for pod in pods) and not any("deviceclass" in key for key in hard)
+        if mine and not taken & limited_names.keys() and (taken or claims):
+            what = ", ".join(sorted(taken)) or "devices by claims"
+            message = f"limiting namespace: the pods take {what}, which {shown(f'requests.{mine[0]}')} does not count"
+            wanted = f"requests.{min(taken)}" if taken else "<device class>.deviceclass.resource.k8s.io/devices"
+            path = ("spec", "hard", f"requests.{mine[0]}")
+            yield Hit(at=quota, path=path, message=message, fix=f"limit {wanted} as well")
 
 
 @rule("quota-demands-requests", Severity.ERROR)

@@ -5,6 +5,7 @@ A reference to a kind of which the folder holds nothing is none of their busines
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -281,6 +282,24 @@ def read_write_once_volume_shared(world: World) -> Iterator[Hit]:
             message = f"mounting claim: {count} replicas share it, but only one node can: {shown(found.name)}"
             fix = "use ReadWriteMany (or ReadOnlyMany for weights), a claim per replica (StatefulSet), or one replica"
             yield Hit(at=found.owner, path=found.path, message=message, fix=fix)
+
+
+@rule("namespace-misspelt", Severity.ERROR)
+def namespace_misspelt(world: World) -> Iterator[Hit]:
+    """An object is for a namespace that the folder does not make, but one of nearly that name is made.
+
+    It is refused where the other namespace does not exist, or ends up where nobody looks for it.
+    """
+    made = {space.name for space in world.of_kind("Namespace")}
+    used = Counter(found.namespace for found in world.objects if found.namespace)
+    for found in world.objects if made else ():
+        name = found.namespace
+        if not name or name in made or used[name] > 2:
+            continue
+        near = nearest_name(name, made)
+        if near and _distance(near, name) == 1 and not any(letter.isdigit() for letter in set(near) ^ set(name)):
+            message = f"looking up namespace: the folder makes none of that name: {shown(name)}"
+            yield Hit(at=found, path=("metadata", "namespace"), message=message, fix=f"did you mean `{near}`?")
 
 
 @rule("claim-incomplete", Severity.ERROR)

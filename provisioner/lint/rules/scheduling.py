@@ -22,7 +22,7 @@ from provisioner.lint.rules._nodes import (
     requirements,
     tolerates,
 )
-from provisioner.lint.rules._pods import may_hold_tenants, replicas
+from provisioner.lint.rules._pods import every_pod, may_hold_tenants, replicas
 from provisioner.lint.rules._quantities import accelerators, is_accelerator, plain, pod_total
 from provisioner.lint.rules._selectors import pod_labels, selector
 from provisioner.lint.values import items, look, text, whole
@@ -33,7 +33,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 
 def _placed(world: World) -> Iterator[PodTemplate]:
-    for pod in world.pods:
+    for pod in every_pod(world):
         if is_placed_here(world, pod) and may_hold_tenants(pod.namespace):
             yield pod
 

@@ -11,6 +11,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules._pods import every_pod
 from provisioner.lint.rules._selectors import pod_labels, selector
 from provisioner.lint.values import Hole, items, look, mapping, text
 from provisioner.lint.world import PodTemplate, World
@@ -104,7 +105,7 @@ def toleration_refused(world: World) -> Iterator[Hit]:
 
     The API server refuses the pod: `value must be empty when operator is 'Exists'`.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         for path, item in items(pod.spec, "tolerations"):
             why = _bad_toleration(item)
             if why:
@@ -150,7 +151,7 @@ def node_label_misspelt(world: World) -> Iterator[Hit]:
 
     `nvidia.com/gpu.products`, `topology.kubernetes.io/zones`, `kubernetes.io/host-name`: no node ever has them.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         for path, key in _node_keys(pod):
             domain, _, name = key.partition("/")
             known = [label.partition("/")[2] for label in _KNOWN_LABELS if label.partition("/")[0] == domain]

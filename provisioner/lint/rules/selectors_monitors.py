@@ -86,7 +86,7 @@ def _why_no_service(world: World, found: Selector, spaces: tuple[str | None, ...
         if found.keys and found.keys <= mapping(service.value, "metadata", "labels").keys():
             labels = ", ".join(f"{key}={value}" for key, value in service.labels.items())
             return "no Service has these values", f"{service.title} has {labels}"
-    if here and not any(others_make_pods(world, space) for space in spaces or (None,)):
+    if here and spaces is not None and not any(others_make_pods(world, space) for space in spaces):
         return "no Service of the folder has these labels", f"label a Service, such as {here[0].title}"
     return None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pods import folder, volumes
+from provisioner.lint.rules._pods import every_pod, folder, volumes
 from provisioner.lint.rules._selectors import Selector, pod_labels, selector
 from provisioner.lint.values import Hole, is_known, items, look, mapping, text
 from provisioner.lint.world import Object, PodTemplate, World
@@ -118,7 +118,7 @@ def name_twice_in_pod(world: World) -> Iterator[Hit]:
     The workload is refused with `Duplicate value`, or, for mount paths, with `must be unique`. Init containers and
     containers share their names.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         for part, key, what in _UNIQUE:
             found = [(path, text(item, key)) for path, item in items(pod.spec, part)]
             yield from _twice(pod, found, what, ())
@@ -147,7 +147,7 @@ def environment_variable_twice(world: World) -> Iterator[Hit]:
     It happens when a base and an overlay both set the variable, or a block was copied. Tools that merge by name
     drop one of the two without a word.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         for container in pod.containers:
             found = [(path, text(item, "name")) for path, item in items(container.value, "env")]
             for hit in _twice(pod, found, "variable", container.path):
@@ -160,7 +160,7 @@ def mount_without_volume(world: World) -> Iterator[Hit]:
 
     The API server refuses the pod: `volumeMounts[…].name: Not found`. A StatefulSet's claim templates are volumes too.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         known = volumes(pod)
         if any(not is_known(text(item, "name")) for _, item in items(pod.spec, "volumes")):
             continue
@@ -180,7 +180,7 @@ def volume_not_mounted(world: World) -> Iterator[Hit]:
 
     An emptyDir for /dev/shm or a model cache that nobody mounts is a usual cause of slow or crashing engines.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         used = {
             text(item, "name")
             for container in pod.containers
@@ -205,7 +205,7 @@ def port_name_refused(world: World) -> Iterator[Hit]:
     At most 15 characters of lower-case letters, digits and single hyphens, with at least one letter (RFC 6335).
     `inference-metrics` is too long already.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         for container in pod.containers:
             for path, item in items(container.value, "ports"):
                 name = text(item, "name")
@@ -307,7 +307,7 @@ def volume_with_two_sources(world: World) -> Iterator[Hit]:
     It happens when an overlay adds a claim to a volume that the base makes an emptyDir: a strategic merge keeps
     both, unless the overlay sets the old one to null.
     """
-    for pod in world.pods:
+    for pod in every_pod(world):
         for path, item in items(pod.spec, "volumes"):
             sources = sorted(str(key) for key in item if key != "name") if isinstance(item, Mapping) else []
             if len(sources) > 1:
