@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from provisioner.catalog.entry import Entry, digest_of
 from provisioner.catalog.model import ModelKind
+from provisioner.catalog.quantity import Quantity
+
+_NOT_OF_PODS = {"description", "kinds", "metrics", "metrics_path", "models", "owned_flags", "parameters", "profiles"}
+"""What a runtime says that changes no pod."""
 
 
 class ParameterType(StrEnum):
@@ -37,6 +41,35 @@ class Parameter(Entry):
     fixed: Annotated[bool, Field(description="only the master sets it; a request may not override it")] = False
 
 
+class Fetch(Entry):
+    """How weights get to where the server reads them: a command of the engine's own image, given `each` for the model
+    and for every adapter. It may be run again over what it left, and finishes what is missing.
+
+    Placeholders of `each`: `{source}`, `{pin}`, `{path}` (where to put it) and the names of serving parameters.
+    """
+
+    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    each: Annotated[tuple[str, ...], Field(min_length=1)]
+    environment: Annotated[dict[str, str], Field(default_factory=dict)]
+    credential: Annotated[
+        str | None, Field(description="variable that is given the token of Secret `model-credentials`, if there is one")
+    ] = None
+    hub: Annotated[str | None, Field(description="variable that names the site's own hub, where it has one")] = None
+
+
+class Spanning(Entry):
+    """How one replica runs on several nodes: what the first pod does before the server's command line, what the others
+    do, and what the server is told on top."""
+
+    leader: Annotated[tuple[str, ...], Field(min_length=1, description="command that is given the server's")]
+    worker: Annotated[tuple[str, ...], Field(min_length=1)]
+    arguments: tuple[str, ...] = ()
+    environment: Annotated[dict[str, str], Field(default_factory=dict)]
+    address_variable: Annotated[
+        str | None, Field(description="variable that is given the pod's own address on the overlay network")
+    ] = None
+
+
 class Runtime(Entry):
     """One serving engine."""
 
@@ -47,6 +80,8 @@ class Runtime(Entry):
     models: Annotated[tuple[str, ...] | None, Field(description="the only models it serves; null for any")] = None
     port: Annotated[int, Field(ge=1, le=65535)]
     health_path: str
+    metrics_path: Annotated[str | None, Field(description="where it publishes metrics; null for nowhere")] = "/metrics"
+    command: Annotated[tuple[str, ...], Field(description="the server's command; none takes the image's own")] = ()
     arguments: Annotated[tuple[str, ...], Field(description="fixed command-line arguments of the server")] = ()
     owned_flags: Annotated[
         tuple[str, ...], Field(description="flags that nobody else may give, beside those of arguments and parameters")
@@ -60,12 +95,22 @@ class Runtime(Entry):
     concurrency_parameter: Annotated[str | None, Field(description="the one that bounds parallel requests")] = None
     gpus_parameter: Annotated[str | None, Field(description="the one that is the GPUs of a replica")] = None
     metrics: Annotated[dict[str, str], Field(description="our metric name -> the engine's")]
-    options: Annotated[dict[str, Any], Field(description="constants for the templates", default_factory=dict)]
+    environment: Annotated[dict[str, str], Field(default_factory=dict, description="the server's own variables")]
+    fetch: Annotated[
+        Fetch | None, Field(description="null where the server fetches its weights itself, or finds them there")
+    ] = None
+    loads: Annotated[
+        Literal["path", "hub"], Field(description="whether the server reads a path, or fetches for itself as it starts")
+    ] = "path"
+    shared_memory_per_gpu: Annotated[
+        Quantity | None, Field(description="of the pod's memory, for processes that exchange tensors; null for none")
+    ] = None
+    spanning: Annotated[Spanning | None, Field(description="null where a replica fits one node only")] = None
 
     @cached_property
     def serving_digest(self) -> str:
         """A digest of what changes the pods that it runs in: not of prose."""
-        told = self.model_dump(mode="json", include={"name", "port", "health_path", "arguments", "options"})
+        told = self.model_dump(mode="json", exclude=_NOT_OF_PODS)
         return digest_of([told, {name: parameter.flag for name, parameter in self.parameters.items()}])
 
     @cached_property

@@ -72,6 +72,14 @@ class PublicAddress(Entry):
     port: Annotated[int | None, Field(ge=1, le=65535)] = None
 
 
+class IngressSettings(Entry):
+    """The controller that serves Ingresses where a tier routes by them. Kubernetes knows no timeouts there, so every
+    Ingress is given the annotations with which this controller is told them."""
+
+    class_name: str
+    annotations: Annotated[dict[str, str], Field(min_length=1, description="among them the controller's timeouts")]
+
+
 class GatewaySettings(Entry):
     """Gateway API names: our public Gateway and how tenants' own Gateways are made."""
 
@@ -91,6 +99,7 @@ class GatewaySettings(Entry):
         tuple[str, ...], Field(description="addresses from which tenants' Gateways may be reached; none means nobody")
     ] = ()
     client_ca: Annotated[str, Field(description="PEM of the CA of our gateways' client certificates")]
+    ingress: Annotated[IngressSettings | None, Field(description="for tiers with routing `ingress`")] = None
 
 
 class Delivery(Entry):
@@ -143,6 +152,20 @@ class Site(Entry):
     mirror_ranges: Annotated[
         tuple[str, ...], Field(description="addresses of the weights' mirror, for tiers that use no other")
     ] = ()
+    model_hub: Annotated[
+        str | None, Field(pattern=r"^https://", description="address of the weights' mirror; null for the public hub")
+    ] = None
+    api_server_ranges: Annotated[
+        tuple[str, ...],
+        Field(description="addresses of API servers as nodes reach them, for agents; none means nobody"),
+    ] = ()
+    metrics_url: Annotated[
+        str | None,
+        Field(
+            pattern=r"^https?://",
+            description="Prometheus that scrapes our gateways, as tenant clusters reach it, for signal gateway-queue",
+        ),
+    ] = None
     kubernetes_version: Annotated[
         str, Field(pattern=r"^1\.\d{2}$", description="minor version of tenant clusters' Kubernetes")
     ] = "1.36"

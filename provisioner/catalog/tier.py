@@ -105,6 +105,10 @@ class Accelerator(Entry):
 
     resource: Annotated[str, Field(description="extended resource, for example nvidia.com/gpu")]
     properties: Annotated[dict[str, str], Field(default_factory=dict)]
+    rdma: Annotated[
+        str | None,
+        Field(description="resource of a node's RDMA devices, for each pod of a replica that spans nodes"),
+    ] = None
     device_class: Annotated[str | None, Field(description="DRA device class, for example mig.nvidia.com")] = None
     partition: Annotated[Partition | None, Field(description="part of a GPU that a replica gets; null for whole")] = (
         None

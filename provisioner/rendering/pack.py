@@ -7,31 +7,23 @@ same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.pack import PackFiles, pack_root
+from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import Tier
-from provisioner.domain.errors import RejectedError
+from provisioner.catalog.tier import Tenancy, Tier
+from provisioner.domain.errors import InvariantError
 from provisioner.domain.plan import EndpointPlan
-from provisioner.rendering.arguments import server_arguments
-from provisioner.rendering.compiler import Compiled, Slots, compile_templates
-from provisioner.rendering.publishing import COMMON, Publishing
-from provisioner.rendering.values import REPLICA_SLOTS, RUNTIME_SLOTS, replica_values, runtime_values
+from provisioner.rendering.compiler import Compiled, compile_templates
+from provisioner.rendering.groups import Group, customer_group, runtime_groups
+from provisioner.rendering.publishing import Publishing
 
-
-@dataclass(frozen=True, slots=True)
-class RuntimeShape:
-    """Everything that a runtime's templates branch on or loop over."""
-
-    tier: str
-    runtime: str
-    gpu_resource: str | None
-    arguments: int
+RUNTIMES = "applications/runtimes"
+SHARED = "_shared"
+"""The folder whose templates every runtime uses; one of the same name in a runtime's own folder takes its place."""
 
 
 def compile_pack(catalog: Catalog, site: Site, *, root: Path | None = None, overlay: Path | None = None) -> Pack:
@@ -45,66 +37,44 @@ class Pack(Publishing):
     """Renders tiers, projects and endpoints. Raises RejectedError naming file and line for a bad template."""
 
     def runtime_tree(self, plan: EndpointPlan) -> dict[str, bytes]:
-        """The files of an endpoint in the delivery repository: path from its root -> canonical YAML."""
-        runtime = self._runtime(plan.runtime.runtime)
-        arguments = server_arguments(plan.runtime, runtime)
-        shape = RuntimeShape(
-            tier=plan.tier,
-            runtime=runtime.name,
-            gpu_resource=plan.capacity.gpu_resource if plan.capacity.gpus_per_replica else None,
-            arguments=len(arguments),
-        )
-        values = runtime_values(plan, arguments=arguments)
-        files = self._runtime_manifests(shape).files(values)
-        per_replica = self._replica_manifests(shape)
-        for ordinal in range(plan.runtime.max_replicas):
-            files |= per_replica.files(replica_values(plan, ordinal))
+        """The files of an endpoint, or of the pool that serves it, in the delivery repository: path from its root ->
+        canonical YAML. What its tenant cluster holds once comes with it, unless a customer's endpoints share one."""
+        tier, runtime = self._tier(plan.tier), self._runtime(plan.runtime.runtime)
+        files: dict[str, bytes] = {}
+        for group in runtime_groups(plan, tier=tier, runtime=runtime, site=self._site):
+            files |= self._group(group, tier, runtime).files(group.values)
         return {f"{plan.delivery_path}/{name}": text for name, text in files.items()}
 
-    def _runtime_manifests(self, shape: RuntimeShape) -> Compiled:
-        runtime = self._runtime(shape.runtime)
-        constants = {**runtime.options, "runtime": runtime, "gpu_resource": shape.gpu_resource}
-        slots = Slots(RUNTIME_SLOTS, {"arguments": shape.arguments})
-        return self._once(
-            ("endpoint", shape), lambda: self._compile_runtime(shape, "endpoint", slots, constants=constants)
+    def tenant_tree(self, tenant: str, tier: str) -> dict[str, bytes]:
+        """The files of what a customer's endpoints share, in a tier with a tenant cluster per customer."""
+        found = self._tier(tier)
+        if found.tenancy is not Tenancy.CUSTOMER:
+            raise InvariantError(f"rendering tenant cluster: the tier has none per customer: `{tier}`")
+        group = customer_group(tenant, found, self._site)
+        files = self._group(group, found, None).files(group.values)
+        return {f"tenants/{tenant}/{name}": text for name, text in files.items()}
+
+    def _group(self, group: Group, tier: Tier, runtime: Runtime | None) -> Compiled:
+        return self._once((group.part, group.shape), lambda: self._compile_group(group, tier, runtime))
+
+    def _compile_group(self, group: Group, tier: Tier, runtime: Runtime | None) -> Compiled:
+        constants = group_constants(group, site=self._site, tier=tier, runtime=runtime)
+        names = template_names(self._files, group.part, runtime)
+        return compile_templates(
+            self._files, names, constants=constants, slots=group.slots, optional=frozenset(constants)
         )
 
-    def _replica_manifests(self, shape: RuntimeShape) -> Compiled:
-        constants = {"runtime": self._runtime(shape.runtime)}
-        slots = Slots(REPLICA_SLOTS, {})
-        key = (shape.tier, shape.runtime)
-        return self._once(("replica", key), lambda: self._compile_runtime(shape, "replica", slots, constants=constants))
 
-    def _compile_runtime(
-        self, shape: RuntimeShape, part: str, slots: Slots, *, constants: Mapping[str, Any]
-    ) -> Compiled:
-        tier = self._tier(shape.tier)
-        _check_rendered(tier)
-        files = {
-            name.rpartition("/")[2]: name
-            for owner in ("_shared", shape.runtime)
-            for name in self._files.listed(f"applications/runtimes/{owner}/{part}", "*.yaml.j2")
-        }
-        common = {"site": self._site, "tier": tier}
-        names = [files[name] for name in sorted(files)]
-        return compile_templates(self._files, names, constants={**common, **constants}, slots=slots, optional=COMMON)
+def group_constants(group: Group, *, site: Site, tier: Tier, runtime: Runtime | None) -> dict[str, Any]:
+    """What the templates of a group see beside their slots."""
+    return {"runtime": runtime, "shape": group.shape, "site": site, "tier": tier}
 
 
-_RENDERED: Mapping[str, frozenset[str]] = {
-    "tenancy": frozenset({"endpoint", "pool"}),
-    "scheduling": frozenset({"device-plugin"}),
-    "isolation": frozenset({"none", "vnode"}),
-    "autoscaling": frozenset({"keda"}),
-}
-"""What the templates do of what a tier may ask for. Anything else is refused, lest it be rendered as something else."""
-
-
-def _check_rendered(tier: Tier) -> None:
-    for field, known in _RENDERED.items():
-        wanted = str(getattr(tier, field))
-        if wanted not in known:
-            raise RejectedError(
-                f"rendering tier `{tier.name}`: the templates do not know {field}: `{wanted}`",
-                reason="TierNotRendered",
-                hint=f"known: {', '.join(sorted(known))}",
-            )
+def template_names(files: PackFiles, part: str, runtime: Runtime | None) -> list[str]:
+    """The templates of one part, a runtime's own in the place of the shared ones of the same name."""
+    found = {
+        name.rpartition("/")[2]: name
+        for owner in (SHARED, *([runtime.name] if runtime else []))
+        for name in files.listed(f"{RUNTIMES}/{owner}/{part}", "*.yaml.j2")
+    }
+    return [found[name] for name in sorted(found)]

@@ -13,9 +13,11 @@ from typing import Any
 
 import provisioner.catalog.site
 from provisioner.admission import admit_endpoint
+from provisioner.admission.admit import forecast_endpoint
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog, load_site
 from provisioner.catalog.site import Site
+from provisioner.catalog.tier import Tier
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.pack import Pack, compile_pack
@@ -82,3 +84,21 @@ def model_for(runtime: str) -> str:
     """The model in the catalog that the runtime serves with the fewest GPUs."""
     served = [model for model in catalog().models.values() if model.master.runtime == runtime]
     return min((model.master.hardware.gpus, model.id) for model in served)[1]
+
+
+def offered(tier: Tier) -> list[str]:
+    """The runtimes of a tier that the example Site may run."""
+    site, runtimes = example_site(), catalog().runtimes
+    return [name for name in tier.runtimes if site.allows_runtime(runtimes[name])]
+
+
+def plan_for(tier: str, runtime: str, **changes: Any) -> EndpointPlan:
+    """The plan of the smallest model of a runtime at the example Site, also where its image is not pinned yet; the
+    tier's own example for the runtime that it names."""
+    example = catalog().tiers[tier].example
+    own = catalog().models[example["model"]].master.runtime == runtime
+    raw = example if own else {**example, "model": model_for(runtime)}
+    forecast = forecast_endpoint({**raw, **changes}, catalog=catalog(), site=example_site())
+    if forecast.plan is None:
+        raise AssertionError([finding.message for finding in forecast.findings])
+    return forecast.plan

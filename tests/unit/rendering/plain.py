@@ -12,14 +12,14 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from provisioner.catalog.catalog import Catalog
-from provisioner.catalog.pack import pack_root
+from provisioner.catalog.pack import PackFiles, pack_root
 from provisioner.catalog.site import Site
 from provisioner.domain.plan import EndpointPlan
-from provisioner.rendering.arguments import server_arguments
 from provisioner.rendering.compiler import SlotValue
 from provisioner.rendering.environment import WHITESPACE, hole
+from provisioner.rendering.groups import runtime_groups
+from provisioner.rendering.pack import group_constants, template_names
 from provisioner.rendering.slots import escaped
-from provisioner.rendering.values import replica_values, runtime_values
 
 Object = dict[str, Any]
 
@@ -49,38 +49,21 @@ def _printed(value: SlotValue) -> int | str | list[str]:
 
 
 class RuntimeTemplates:
-    """The templates of one plan's runtime, by name, with the constants they see."""
+    """The templates of one plan's tree, by name, each with its group and the constants it sees."""
 
     def __init__(self, catalog: Catalog, site: Site, plan: EndpointPlan) -> None:
-        self.runtime = catalog.runtimes[plan.runtime.runtime]
-        self.constants = {
-            **self.runtime.options,
-            "gpu_resource": plan.capacity.gpu_resource,
-            "runtime": self.runtime,
-            "site": site,
-            "tier": catalog.tiers[plan.tier],
-        }
-        self.endpoint, self.replica = self._names("endpoint"), self._names("replica")
-
-    def _names(self, part: str) -> list[str]:
-        found: dict[str, str] = {}
-        for owner in ("_shared", self.runtime.name):
-            folder = f"applications/runtimes/{owner}/{part}"
-            found |= {path.name: f"{folder}/{path.name}" for path in (pack_root() / folder).glob("*.yaml.j2")}
-        return [found[name] for name in sorted(found)]
-
-    def plain_objects(self, environment: Environment, plan: EndpointPlan) -> list[Object]:
-        """Every object of a plan, the plain way."""
-        arguments = server_arguments(plan.runtime, self.runtime)
-        values = runtime_values(plan, arguments=arguments)
-        objects = [
-            found
-            for name in self.endpoint
-            for found in plain_objects(environment, name, constants=self.constants, values=values)
+        tier, runtime = catalog.tiers[plan.tier], catalog.runtimes[plan.runtime.runtime]
+        files = PackFiles((pack_root(),))
+        self.used = [
+            (name, group, group_constants(group, site=site, tier=tier, runtime=runtime))
+            for group in runtime_groups(plan, tier=tier, runtime=runtime, site=site)
+            for name in template_names(files, group.part, runtime)
         ]
-        for ordinal in range(plan.runtime.max_replicas):
-            for name in self.replica:
-                objects += plain_objects(
-                    environment, name, constants=self.constants, values=replica_values(plan, ordinal)
-                )
-        return objects
+
+    def plain_objects(self, environment: Environment) -> list[Object]:
+        """Every object of the plan, the plain way."""
+        return [
+            found
+            for name, group, constants in self.used
+            for found in plain_objects(environment, name, constants=constants, values=group.values)
+        ]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from provisioner.catalog.tier import Tenancy
 from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.arguments import server_arguments
@@ -41,8 +40,10 @@ def test_model_id_alone_is_enough_to_run_its_runtime() -> None:
     master = catalog().models["Qwen2-VL-2B-Instruct"].master
     assert planned.runtime.runtime == master.runtime == "vllm"
     assert server(planned)["image"].endswith(catalog().versions.images["vllm"])
-    assert arguments_after(planned, "--model") == "Qwen/Qwen2-VL-2B-Instruct"
-    assert arguments_after(planned, "--revision") == "895c3a49bc3fa70a340399125c650a463535e71c"
+    pin = "895c3a49bc3fa70a340399125c650a463535e71c"
+    path = f"/models/Qwen/Qwen2-VL-2B-Instruct/{pin[:12]}"
+    assert server(planned)["args"][0] == path
+    assert pod(planned)["initContainers"][0]["args"] == ["Qwen/Qwen2-VL-2B-Instruct", pin, path]
     assert arguments_after(planned, "--served-model-name") == master.served_name
     assert arguments_after(planned, "--max-model-len") == str(master.serving["maxModelLen"])
 
@@ -53,7 +54,11 @@ def test_override_lands_in_the_arguments_and_the_master_stays() -> None:
     before = master.model_dump()
     planned = plan(serving={"maxModelLen": 4096})
     assert arguments_after(planned, "--ctx-size") == "8192"
-    assert arguments_after(plan(), "--ctx-size") == str(master.serving["maxModelLen"] * master.serving["maxNumSeqs"]) == "4096"
+    assert (
+        arguments_after(plan(), "--ctx-size")
+        == str(master.serving["maxModelLen"] * master.serving["maxNumSeqs"])
+        == "4096"
+    )
     assert master.model_dump() == before
     assert planned.workload != plan().workload
 
@@ -149,20 +154,8 @@ def test_unknown_names_are_told_with_what_is_known() -> None:
 def test_pool_has_no_tenant_cluster_of_its_own_per_endpoint() -> None:
     planned = plan("shared")
     kinds = {kind for kind, _ in objects(planned)}
-    assert {"StatefulSet", "Service"} <= kinds
-    assert not {"Gateway", "Certificate", "HTTPRoute"} & kinds
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("scheduling", "dra"), ("autoscaling", "hpa"), ("isolation", "kubevirt"), ("tenancy", Tenancy.CUSTOMER)],
-)
-def test_tier_that_asks_for_what_no_template_does_is_refused(field: str, value: str) -> None:
-    tier = catalog().tiers["dedicated"].model_copy(update={field: value})
-    other = compile_pack(dataclasses.replace(catalog(), tiers={"dedicated": tier}), site())
-    for render in (lambda: other.tier_objects("dedicated"), lambda: other.runtime_tree(plan())):
-        with pytest.raises(RejectedError, match=f"{field}: `{value}`"):
-            render()
+    assert {"StatefulSet", "Service", "HTTPRoute"} <= kinds
+    assert not {"Gateway", "Certificate"} & kinds
 
 
 def test_isolation_by_vnode_is_a_runtime_class_of_the_pod() -> None:

@@ -1,0 +1,83 @@
+"""Which groups of templates make an endpoint's tree, each with its shape and with what fills its slots. Pure.
+
+A group is a folder of `applications/runtimes`; the pack compiles each of its shapes once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+
+from provisioner.catalog.runtime import Runtime
+from provisioner.catalog.site import Site
+from provisioner.catalog.tier import Tenancy, Tier
+from provisioner.domain.plan import EndpointPlan
+from provisioner.rendering import values
+from provisioner.rendering.arguments import fetch_arguments, server_arguments
+from provisioner.rendering.compiler import Slots, SlotValue
+from provisioner.rendering.shape import (
+    AgentShape,
+    ReplicaShape,
+    TenantShape,
+    WorkloadShape,
+    endpoint_shape,
+    gpu_resource,
+    quota_resource,
+    spans_nodes,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One folder of templates (`part`) for one shape, and the values of its slots."""
+
+    part: str
+    shape: Hashable
+    slots: Slots
+    values: Mapping[str, SlotValue]
+
+
+def runtime_groups(plan: EndpointPlan, *, tier: Tier, runtime: Runtime, site: Site) -> Iterator[Group]:
+    """The groups of an endpoint, or of the pool that serves it. What its tenant cluster holds once is among them unless
+    a customer's endpoints share one."""
+    if tier.tenancy is not Tenancy.CUSTOMER:
+        yield _tenant_group(tier, values.tenant_values(plan))
+    yield Group("endpoint", endpoint_shape(plan, runtime), _ENDPOINT, values.endpoint_values(plan, runtime))
+    yield _workload_group(plan, runtime)
+    if site.agent_image:
+        leases = Slots(values.AGENT_SLOTS, {"leases": plan.runtime.max_replicas})
+        yield Group("agent", AgentShape(plan.tier, plan.runtime.max_replicas), leases, values.agent_values(plan))
+    shape = ReplicaShape(tier=plan.tier, runtime=runtime.name, spans_nodes=spans_nodes(plan))
+    for ordinal in range(plan.runtime.max_replicas):
+        yield Group("replica", shape, _REPLICA, values.replica_values(plan, ordinal))
+
+
+def customer_group(tenant: str, tier: Tier, site: Site) -> Group:
+    """What the endpoints of a customer share, in a tier with a tenant cluster per customer."""
+    return _tenant_group(tier, values.customer_values(tenant, tier, site))
+
+
+def _tenant_group(tier: Tier, filling: Mapping[str, SlotValue]) -> Group:
+    return Group("tenant", TenantShape(tier=tier.name, gpu_resource=quota_resource(tier)), _TENANT, filling)
+
+
+def _workload_group(plan: EndpointPlan, runtime: Runtime) -> Group:
+    arguments = server_arguments(plan.runtime, runtime, spans_nodes=spans_nodes(plan))
+    fetches = fetch_arguments(plan.runtime, runtime)
+    shape = WorkloadShape(
+        tier=plan.tier,
+        runtime=runtime.name,
+        gpu_resource=gpu_resource(plan),
+        spans_nodes=spans_nodes(plan),
+        storage=plan.runtime.storage,
+        arguments=len(arguments),
+        fetches=len(fetches),
+    )
+    slots = Slots(values.WORKLOAD_SLOTS, {"arguments": len(arguments), "fetches": len(fetches)})
+    filling = values.workload_values(plan, runtime, arguments=arguments, fetches=fetches)
+    return Group("workload", shape, slots, filling)
+
+
+_TENANT = Slots(values.TENANT_SLOTS, {})
+_ENDPOINT = Slots(values.ENDPOINT_SLOTS, {})
+_REPLICA = Slots(values.REPLICA_SLOTS, {})
