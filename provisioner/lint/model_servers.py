@@ -218,6 +218,13 @@ class Engine:
         return len(running) == 1
 
     @cached_property
+    def is_worker(self) -> bool:
+        """Whether it is a rank behind a leader: it serves no API of its own."""
+        value, path = self.pod.owner.value, ("spec", "leaderWorkerTemplate", "leaderTemplate")
+        behind = self.pod.path[-1:] == ("workerTemplate",) and bool(mapping(value, *path))
+        return behind or self.has("--headless")
+
+    @cached_property
     def is_multi_node(self) -> bool:
         """Whether one replica spans several pods: a LeaderWorkerSet, Ray or an engine told of nodes or other ranks."""
         script = " ".join(self.container.arguments)

@@ -177,7 +177,13 @@ ENGINES: Mapping[EngineKind, Profile] = {
             "key": ("--api-key",),
             "revision": ("--revision",),
         },
-        variables={"model": "MODEL_ID", "port": "PORT", "tensor": "NUM_SHARD", "context": "MAX_TOTAL_TOKENS"},
+        variables={
+            "model": "MODEL_ID",
+            "port": "PORT",
+            "tensor": "NUM_SHARD",
+            "quantization": "QUANTIZE",
+            "context": "MAX_TOTAL_TOKENS",
+        },
         switches=frozenset(
             ("--trust-remote-code", "--disable-custom-kernels", "--json-output", "--disable-grammar-support")
         ),

@@ -100,11 +100,12 @@ _BYTES: tuple[tuple[str, float], ...] = (
     (r"q5_|q6_", 0.65),
     (r"fp8|w8a8|int8|8-?bit|q8_", 1.0),
 )
+_STRONGEST = 0.3
 _QUANTIZES = {"fp8": 1.0, "bitsandbytes": 0.5, "bitsandbytes-nf4": 0.5, "eetq": 1.0, "awq": 0.5, "gptq": 0.5}
 
 
 def _short(name: str) -> str:
-    return name.rstrip("/").rpartition("/")[2].lower()
+    return name.rstrip("/").rpartition("/")[2].lower().removeprefix("meta-")
 
 
 _BY_NAME = {_short(name): shape for name, shape in _PUBLISHED.items()}
@@ -148,14 +149,20 @@ def weights_of(engine: Engine, catalog: Catalog) -> Weights | None:
     given = (engine.value("quantization") or "").lower()
     if shape is not None:
         stored = shape.weights_bytes
-        loaded = min(stored, int(shape.billions * 10**9 * _QUANTIZES[given])) if given in _QUANTIZES else stored
-        return Weights(stored, loaded, is_exact=True)
+        return Weights(stored, _loaded(stored, shape.billions, given), is_exact=True)
     billions = billions_in(_short(engine.model or ""))
     if billions is None:
         return None
     each = bytes_per_parameter(_short(engine.model or ""))
     stored = int(billions * 10**9 * each)
-    return Weights(stored, min(stored, int(billions * 10**9 * _QUANTIZES.get(given, each))), is_exact=False)
+    return Weights(stored, _loaded(stored, billions, given), is_exact=False)
+
+
+def _loaded(stored: int, billions: float, quantization: str) -> int:
+    """Bytes in GPU memory; a quantization that is not known here counts as a strong one."""
+    if not quantization:
+        return stored
+    return min(stored, int(billions * 10**9 * _QUANTIZES.get(quantization, _STRONGEST)))
 
 
 def billions_in(name: str) -> float | None:

@@ -17,6 +17,8 @@ _LOOPBACK = ("127.", "localhost", "::1", "[::1]")
 
 def _is_meant_for_others(engine: Engine, world: World) -> bool:
     """Whether somebody outside of the pod is to reach the engine itself."""
+    if engine.is_worker:
+        return False
     ports = {engine.port}
     asked = any(port_number(engine, look(found.value, "httpGet", "port")) in ports for found in probes(engine))
     return asked or bool(container_ports(engine)) or engine.is_alone

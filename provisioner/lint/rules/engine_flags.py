@@ -10,6 +10,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.model_servers import Engine, Flag, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.server_kinds import EngineKind
+from provisioner.lint.values import items, look
 from provisioner.lint.vllm_flags import VLLM_FLAGS, VLLM_REMOVED, VLLM_SHORT_FLAGS
 from provisioner.lint.world import World
 
@@ -69,6 +70,12 @@ def engine_flag_with_value_in_one_word(world: World) -> Iterator[Hit]:
                 )
 
 
+def _may_be_read_again(engine: Engine) -> bool:
+    """Whether an entry point that nobody knows gets a whole command, which it may hand to a shell."""
+    first = next((str(item) for _, item in items(engine.container.value, "args")), "-")
+    return not look(engine.container.value, "command") and not first.startswith("-") and "/" not in first
+
+
 @rule("engine-flag-with-quotes", Severity.ERROR)
 def engine_flag_with_quotes(world: World) -> Iterator[Hit]:
     """An argument still has quotes around it that no shell will take away.
@@ -77,7 +84,7 @@ def engine_flag_with_quotes(world: World) -> Iterator[Hit]:
     in quotes is no number.
     """
     for engine in engines(world):
-        for word in () if engine.in_shell else engine.words:
+        for word in () if engine.in_shell or _may_be_read_again(engine) else engine.words:
             value = (word.text or "").partition("=")[2] if (word.text or "").startswith("-") else word.text or ""
             if len(value) > 1 and value[0] in "'\"" and value[0] == value[-1]:
                 yield Hit(

@@ -13,9 +13,9 @@ from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import look, text, whole
 from provisioner.lint.world import World
 
-_SERVERS = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI, EngineKind.LLAMA_CPP, EngineKind.MISTRALRS])
+_SERVERS = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
 _GENERATES = re.compile(r"health_generate|/completions|/generate|/embeddings|/infer\b")
-_LEAST_PATIENCE = 15
+_LEAST_PATIENCE = 5
 _LEAST_GRACE = 30
 
 
@@ -35,7 +35,7 @@ def readiness_probe_missing(world: World) -> Iterator[Hit]:
     at each start, each scale-up and each roll-out.
     """
     for engine in engines(world):
-        if probe(engine, "readinessProbe") is None and service_ways(engine, world) and not engine.find("--headless"):
+        if probe(engine, "readinessProbe") is None and service_ways(engine, world) and not engine.is_worker:
             startup = probe(engine, "startupProbe")
             if startup is None:
                 message = f"starting {engine.kind}: no readinessProbe in container `{engine.container.name}`"
@@ -132,18 +132,32 @@ def liveness_timeout_of_one_second(world: World) -> Iterator[Hit]:
             yield Hit(at=engine.pod.owner, path=found.path, message=message, fix="set timeoutSeconds to 5 or more")
 
 
-@rule("readiness-by-tcp", Severity.WARNING)
+def _by_tcp(world: World, kinds: frozenset[EngineKind]) -> Iterator[Hit]:
+    for engine in engines(world):
+        found = probe(engine, "readinessProbe")
+        if found is not None and look(found.value, "tcpSocket") and engine.kind in kinds:
+            message = f"reading readinessProbe: an open port says little about {engine.kind}: `tcpSocket`"
+            yield Hit(at=engine.pod.owner, path=found.path, message=message, fix="use httpGet on /health")
+
+
+@rule("readiness-by-tcp", Severity.INFO)
 def readiness_by_tcp(world: World) -> Iterator[Hit]:
     """The readiness probe only opens a connection.
 
-    llama.cpp opens its port while it still loads, and every web server keeps it open when the engine behind it is
-    dead: the pod gets requests that it cannot answer.
+    The web server keeps its port open when the engine behind it is dead: the pod gets requests that it cannot answer.
+    `/health` asks the engine.
     """
-    for engine in engines(world):
-        found = probe(engine, "readinessProbe")
-        if found is not None and look(found.value, "tcpSocket") and engine.kind in _SERVERS:
-            message = f"reading readinessProbe: an open port says nothing about {engine.kind}: `tcpSocket`"
-            yield Hit(at=engine.pod.owner, path=found.path, message=message, fix="use httpGet on /health")
+    yield from _by_tcp(world, _SERVERS)
+
+
+@rule("readiness-while-loading", Severity.WARNING)
+def readiness_while_loading(world: World) -> Iterator[Hit]:
+    """The readiness probe opens a connection to a server that listens while it still loads its model.
+
+    llama.cpp's server opens its port first and answers 503 until the model is loaded: with a TCP probe the pod is ready
+    and every request fails.
+    """
+    yield from _by_tcp(world, frozenset([EngineKind.LLAMA_CPP]))
 
 
 @rule("probe-without-key", Severity.ERROR)

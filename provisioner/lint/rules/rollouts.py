@@ -19,6 +19,7 @@ from provisioner.lint.world import Object, PodTemplate, World
 
 _DEADLINE_SECONDS = 600
 """progressDeadlineSeconds where a Deployment leaves it out."""
+_TOLERANCE_SECONDS = 120
 _SHARE = "25%"
 """maxSurge and maxUnavailable where a Deployment leaves them out."""
 _STRATEGY = ("spec", "strategy", "rollingUpdate")
@@ -168,7 +169,9 @@ def rollout_deadline_short(world: World) -> Iterator[Hit]:
         seconds = deadline if given else _DEADLINE_SECONDS
         for engine in engines_in(found, world):
             startup = probe(engine, "startupProbe")
-            if startup is not None and startup.is_known and seconds is not None and seconds < startup.budget:
+            if startup is None or not startup.is_known or seconds is None:
+                continue
+            if seconds + _TOLERANCE_SECONDS < startup.budget:
                 said = "" if given else ", the default"
                 message = (
                     f"rolling out {found.name}: the start may take {startup.budget} s, the deadline is `{seconds} s`"
