@@ -178,11 +178,15 @@ def _of_pool(world: World, tenant: TenantValues, provider: str | None, pool: Map
     for found in types:
         yield replace(base, labels={**found.labels, **base.labels}, capacity=found.capacity or None)
     if not types:
-        yield base
+        # Types of the provider that do not fit are another rule's finding; here the nodes may be anything.
+        yield replace(base, is_open=base.is_open or provider in _types(world))
 
 
 def _is_wanted(found: _Type, wanted: Sequence[Requirement]) -> bool:
-    return all(not found.labels.get(key) or found.labels[key] & set(values) for key, _, values in wanted)
+    return all(
+        found.labels[key] & set(values) if key in found.labels else key.startswith(_AUTOMATIC)
+        for key, _, values in wanted
+    )
 
 
 def _profile(world: World, tenant: TenantValues, pool: Mapping[str, Any]) -> Object | TenantValues | None:
