@@ -111,6 +111,24 @@ def app_chart_without_version(world: World) -> Iterator[Hit]:
             )
 
 
+@rule("app-chart-with-oci-prefix", Severity.WARNING)
+def app_chart_with_oci_prefix(world: World) -> Iterator[Hit]:
+    """A chart of an OCI registry is named with `oci://`.
+
+    Argo CD wants the registry and path of a Helm repository without the scheme, such as `ghcr.io/acme/charts`, and the
+    name in `chart` (user guide, Helm). `oci://` together with `path` is another kind of source, since Argo CD 3.1.
+    """
+    for app, source in _sources(world):
+        repo = settled(source.value, "repoURL") or ""
+        if source.value.get("chart") and repo.startswith("oci://"):
+            yield Hit(
+                at=app.at,
+                path=(*source.path, "repoURL"),
+                message=f"reading chart `{source.value.get('chart')}`: its registry has a scheme: `{repo}`",
+                fix=f"write `{repo.removeprefix('oci://')}`",
+            )
+
+
 @rule("app-floating-revision", Severity.WARNING)
 def app_floating_revision(world: World) -> Iterator[Hit]:
     """An Application follows a branch or a range of versions.

@@ -306,3 +306,42 @@ def appset_preserve_undone(world: World) -> Iterator[Hit]:
                 message=f"preserving resources: the template's finalizer deletes them: `{FINALIZER}`",
                 fix="remove the finalizer from the template",
             )
+
+
+@rule("appset-name-no-label", Severity.ERROR)
+def appset_name_no_label(world: World) -> Iterator[Hit]:
+    """The name of generated Applications takes in a path or an address.
+
+    A path has slashes and a server is a URL; neither may be part of an object's name, and the Application is refused.
+    `path.basename`, `path.basenameNormalized`, `nameNormalized` and `normalize` make good names (applicationset, Git
+    and Cluster Generator).
+    """
+    for found, spec in _sets(world):
+        for one in expressions(text(spec, "template", "metadata", "name")):
+            if re.fullmatch(r"\.?(path|path\.path|server|url)", one.inner):
+                yield Hit(
+                    at=found,
+                    path=("spec", "template", "metadata", "name"),
+                    message=f"naming generated applications: this is a path or an address: `{one.written}`",
+                    fix="use the base name of the path, or the name of the cluster",
+                )
+
+
+@rule("appset-path-is-a-map", Severity.ERROR)
+def appset_path_is_a_map(world: World) -> Iterator[Hit]:
+    """A Go template prints the whole path object of a git generator.
+
+    With Go templates `.path` is an object; it is printed as `map[basename:…]`. The path itself is `.path.path`
+    (applicationset, Git Generator).
+    """
+    for found, spec in _sets(world):
+        has_git = any("git" in kinds(generator) for _, generator, _depth in generators(spec))
+        for base, part in template_parts(spec) if has_git and is_go(spec) else ():
+            for one in expressions(part, ("spec", *base)):
+                if re.fullmatch(r"-?\s*\.path\s*-?", one.inner):
+                    yield Hit(
+                        at=found,
+                        path=one.path,
+                        message=f"filling in template: `.path` is an object here: `{one.written}`",
+                        fix="write `{{.path.path}}` or `{{.path.basename}}`",
+                    )

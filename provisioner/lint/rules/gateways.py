@@ -12,7 +12,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._applications import settled
 from provisioner.lint.rules._routes import GATEWAY_GROUP, gateways, shown
-from provisioner.lint.rules.routes_parents import selects
+from provisioner.lint.rules._selecting import selects
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, World, same_namespace
 

@@ -189,6 +189,28 @@ def grant_matches_nothing(world: World) -> Iterator[Hit]:
             )
 
 
+@rule("grant-in-wrong-namespace", Severity.ERROR)
+def grant_in_wrong_namespace(world: World) -> Iterator[Hit]:
+    """A ReferenceGrant stands in another namespace than what it is for.
+
+    A grant is given by the owner: it stands in the namespace of the Service or Secret, not in that of the route.
+    Anywhere else it grants nothing (Gateway API, ReferenceGrant).
+    """
+    told: set[int] = set()
+    for crossing, _ in _ungranted(world):
+        for grant in world.of_kind("ReferenceGrant"):
+            if grant.namespace not in (None, crossing.namespace) and _is_granted(crossing, grant):
+                if id(grant) not in told:
+                    yield Hit(
+                        at=grant,
+                        path=("metadata", "namespace"),
+                        message=f"granting references to {crossing.kind} `{crossing.name}`: it is in namespace"
+                        f" `{crossing.namespace}`, the grant in: `{grant.namespace}`",
+                        fix=f"write `namespace: {crossing.namespace}`",
+                    )
+                told.add(id(grant))
+
+
 @rule("grant-for-every-name", Severity.INFO)
 def grant_for_every_name(world: World) -> Iterator[Hit]:
     """A ReferenceGrant allows every Secret of its namespace.

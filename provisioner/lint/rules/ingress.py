@@ -83,6 +83,25 @@ def ingress_backend_unknown(world: World) -> Iterator[Hit]:
                 )
 
 
+@rule("ingress-backend-by-address", Severity.ERROR)
+def ingress_backend_by_address(world: World) -> Iterator[Hit]:
+    """An Ingress names its Service by a DNS name or an address.
+
+    `service.name` is the name of a Service of the Ingress's own namespace; there is no way into another namespace but a
+    Service of type ExternalName there.
+    """
+    for ingress in ingresses(world):
+        for path, service in _backends(ingress):
+            name = settled(service, "name")
+            if name and re.search(r"[.:/]", name):
+                yield Hit(
+                    at=ingress,
+                    path=(*path, "name"),
+                    message=f"routing to Service: this is no name of one: `{name}`",
+                    fix="name a Service of the Ingress's namespace",
+                )
+
+
 @rule("ingress-backend-port-unknown", Severity.ERROR)
 def ingress_backend_port_unknown(world: World) -> Iterator[Hit]:
     """An Ingress leads to a port that the Service does not have.

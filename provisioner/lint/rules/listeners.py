@@ -11,6 +11,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._applications import settled
 from provisioner.lint.rules._routes import Listener, gateways, listeners
+from provisioner.lint.rules._selecting import selects
 from provisioner.lint.values import is_known, items, look, mapping, text
 from provisioner.lint.world import Object, World
 
@@ -224,4 +225,51 @@ def listener_on_unusual_port(world: World) -> Iterator[Hit]:
                 path=(*one.path, "port"),
                 message=f"opening listener `{one.name}`: protocol {one.protocol} is not expected at port: `{one.port}`",
                 fix="use HTTPS at 443 and HTTP at 80",
+            )
+
+
+@rule("listener-selector-missing", Severity.ERROR)
+def listener_selector_missing(world: World) -> Iterator[Hit]:
+    """A listener admits routes by a selector that is not there, or has a selector that does not count.
+
+    `allowedRoutes.namespaces.from: Selector` needs `selector`; without one no route attaches. With `Same` and `All` the
+    selector is ignored (Gateway API, RouteNamespaces).
+    """
+    for one in _listeners(world):
+        allowed = mapping(one.value, "allowedRoutes", "namespaces")
+        choice, selector = text(allowed, "from") or "Same", allowed.get("selector")
+        if (choice == "Selector") == (selector is not None) or not is_known(choice):
+            continue
+        yield Hit(
+            at=one.owner,
+            path=(*one.path, "allowedRoutes", "namespaces"),
+            message=f"admitting routes to listener `{one.name}`: `selector` does not go with: `from: {choice}`",
+            fix="write `from: Selector` and a `selector` together",
+        )
+
+
+@rule("listener-selector-matches-nothing", Severity.WARNING)
+def listener_selector_matches_nothing(world: World) -> Iterator[Hit]:
+    """A listener admits routes of namespaces with a label that no Namespace has.
+
+    The folder holds Namespaces and none of them carries the labels of `allowedRoutes.namespaces.selector`: no route
+    attaches.
+    """
+    namespaces = list(world.of_kind("Namespace"))
+    for one in _listeners(world):
+        selector = mapping(one.value, "allowedRoutes", "namespaces", "selector")
+        if not selector or not namespaces or text(one.value, "allowedRoutes", "namespaces", "from") != "Selector":
+            continue
+        wanted = mapping(selector, "matchLabels")
+        others = {found.name for found in namespaces}
+        if wanted.get("kubernetes.io/metadata.name", next(iter(others))) not in others:
+            continue
+        if not any(
+            selects(selector, {**found.labels, "kubernetes.io/metadata.name": found.name}) for found in namespaces
+        ):
+            yield Hit(
+                at=one.owner,
+                path=(*one.path, "allowedRoutes", "namespaces", "selector"),
+                message=f"admitting routes to listener: no Namespace has the labels of its selector: `{one.name}`",
+                fix="label the Namespaces, or correct the selector",
             )

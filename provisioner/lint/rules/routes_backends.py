@@ -178,3 +178,22 @@ def route_backend_by_address(world: World) -> Iterator[Hit]:
                 message=f"routing to Service: this is no name of one: `{name}`",
                 fix=f"write `name: {name.split('://')[-1].split('.')[0].split(':')[0]}`, `namespace` and `port`",
             )
+
+
+@rule("route-beside-kserve", Severity.WARNING)
+def route_beside_kserve(world: World) -> Iterator[Hit]:
+    """A route leads to the predictor of an InferenceService, which has a route of its own.
+
+    KServe makes and owns Service, route and autoscaler of an InferenceService; a second route goes around its
+    authorisation and canary weights, and breaks when KServe renames its Services.
+    """
+    for reference in _references(world):
+        match = re.fullmatch(r"(.+)-predictor(-default)?", reference.name or "")
+        found = world.find("InferenceService", match[1], namespace=reference.namespace) if match else None
+        if found and reference.is_service:
+            yield Hit(
+                at=reference.route,
+                path=reference.path,
+                message=f"routing to `{reference.name}`: KServe has a route of its own for: `{found.title}`",
+                fix="remove the route, and set the hostname by KServe's own settings",
+            )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
@@ -23,6 +22,7 @@ from provisioner.lint.rules._routes import (
     routes,
     shown,
 )
+from provisioner.lint.rules._selecting import selects
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, World
 
@@ -217,26 +217,6 @@ def _refused_namespace(world: World, listener: Listener, route: Object) -> str |
         return None
     labels["kubernetes.io/metadata.name"] = namespace
     return None if selects(selector, labels) else "its selector does not choose namespace"
-
-
-def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a label selector chooses these labels; an expression that cannot be read does."""
-    if any(
-        isinstance(value, str) and labels.get(key) != value for key, value in mapping(selector, "matchLabels").items()
-    ):
-        return False
-    for _, expression in items(selector, "matchExpressions"):
-        key, operator = text(expression, "key") or "", text(expression, "operator")
-        values = [item for _, item in items(expression, "values")]
-        refused = {
-            "In": labels.get(key) not in values,
-            "NotIn": key in labels and labels[key] in values,
-            "Exists": key not in labels,
-            "DoesNotExist": key in labels,
-        }
-        if refused.get(operator or "", False):
-            return False
-    return True
 
 
 @rule("route-hostname-not-served", Severity.ERROR)

@@ -135,6 +135,25 @@ def _misplaced(option: _Option, fix: str) -> Hit:
     return Hit(at=option.at, path=option.path, message=message, fix=fix)
 
 
+@rule("sync-option-twice", Severity.WARNING)
+def sync_option_twice(world: World) -> Iterator[Hit]:
+    """A sync option is set twice with different values.
+
+    Which one counts is not said anywhere; whoever reads the Application believes one of them.
+    """
+    for app in applications(world):
+        seen: dict[str, str] = {}
+        for path, item in items(app.spec, "syncPolicy", "syncOptions"):
+            key, _, value = item.partition("=") if isinstance(item, str) else ("", "", "")
+            if key and seen.setdefault(key, value) != value:
+                yield Hit(
+                    at=app.at,
+                    path=app.at_path(*path),
+                    message=f"reading sync options of `{app.name}`: set before with another value: `{item}`",
+                    fix="keep one of both",
+                )
+
+
 @rule("sync-options-as-mapping", Severity.ERROR)
 def sync_options_as_mapping(world: World) -> Iterator[Hit]:
     """The sync options of an Application are no list of texts.
