@@ -99,6 +99,12 @@ def _check_options(tier: Tier) -> Iterator[Finding]:
             "use `dynamic` with tenancy `customer`",
         ),
         (
+            bool(tier.policies) and ("runtime-class" in tier.policies) is not (tier.isolation is Isolation.VNODE),
+            "policies",
+            "`runtime-class` goes with isolation `vnode`: with it pods may not leave the sandbox, without it none could run",
+            "add it with isolation `vnode`, and remove it otherwise",
+        ),
+        (
             tier.tenancy is Tenancy.POOL and tier.admits_custom_code,
             "tenancy",
             "a `pool` is shared by customers, and this isolation lets them bring code",
