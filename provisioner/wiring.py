@@ -52,6 +52,7 @@ class Outside:
     clusters: LightkubeClusters
     catalog: Catalog
     site: Site
+    wake_reconciler: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,10 +227,11 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
         clusters = _open_clusters(settings.kubeconfig, stack)
         for plane in site.control_planes:
             clusters.control_plane(plane)  # a kubeconfig without it stops us here instead of failing operations later
-        verbs = _verbs(settings, Outside(store=store, clusters=clusters, catalog=catalog, site=site), stack)
+        reconciler = Reconciler(store=store, clusters=clusters, clock=clock)
+        outside = Outside(store=store, clusters=clusters, catalog=catalog, site=site, wake_reconciler=reconciler.wake)
+        verbs = _verbs(settings, outside, stack)
         holder = f"{socket.gethostname()}/{os.getpid()}/{ids.operation()}"
         worker = Worker(store.operations, verbs, clock=clock, holder=holder, random=SystemRandom())
-        reconciler = Reconciler(store=store, clusters=clusters, clock=clock)
         app = create_app(
             Services(
                 store=store,
@@ -270,6 +272,7 @@ def _verbs(settings: Settings, outside: Outside, stack: AsyncExitStack) -> Verbs
         site=outside.site,
         clock=clock,
         ids=RandomIds(),
+        wake_reconciler=outside.wake_reconciler,
     )
     tenant_world = TenantWorld(
         bootstrap=_open_clusters(settings.bootstrap_kubeconfig, stack),

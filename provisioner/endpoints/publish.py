@@ -33,6 +33,7 @@ async def publish(attempt: EndpointAttempt) -> Done | Wait:
     backends = await _published(attempt, endpoint)
     wanted = wanted_replicas(endpoint.plan)
     if len(backends) < wanted:
+        attempt.world.wake_reconciler()
         message = f"live replicas in the snapshot: {len(backends)} of {wanted}"
         return await _unproven(attempt, endpoint, StageState.PENDING, "SnapshotPending", message)
     trouble = await _prove(attempt, endpoint, backends)
@@ -76,6 +77,7 @@ async def _prove_with_key(attempt: EndpointAttempt, endpoint: Endpoint) -> tuple
     key = _probe_key(attempt, endpoint, secret)
     await attempt.guard()
     await world.store.keys.add(key)
+    world.wake_reconciler()
     try:
         status, told = await _ask_until_known(attempt, endpoint, secret)
     finally:

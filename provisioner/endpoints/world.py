@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,9 +33,13 @@ class Rendering(Protocol):
         ...
 
 
+def _nobody() -> None:
+    """Whom to tell where the reconciler runs in another process: it looks by itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """The outside of the endpoint verbs."""
+    """The outside of the endpoint verbs. `wake_reconciler` is called where a step waits for the next snapshot."""
 
     clusters: Clusters
     delivery: Delivery
@@ -45,6 +49,7 @@ class World:
     site: Site
     clock: Clock
     ids: Ids
+    wake_reconciler: Callable[[], None] = _nobody
 
     def project_namespace(self, plan: EndpointPlan) -> str:
         """The namespace of the endpoint's project in its control plane cluster."""

@@ -29,6 +29,8 @@ from provisioner.store.interface import Store
 _log = logging.getLogger(__name__)
 
 _OBSERVE_SECONDS = 1.0
+_REST_SECONDS = 0.2
+"""Between two looks at least, however often one is asked for."""
 _PUBLISH_SECONDS = 0.5
 _LOOKS_PER_SECOND = 100
 """A look costs milliseconds: a large fleet is looked at less often, not at the cost of the API beside it."""
@@ -50,7 +52,7 @@ class _Settled:
 
 
 class Reconciler:
-    """Keeps the snapshot true. `wake` publishes at once, for whoever has just changed a key."""
+    """Keeps the snapshot true. `wake` is for whoever has just changed a key, or waits for a replica to be seen."""
 
     def __init__(self, *, clusters: Clusters, store: Store, clock: Clock) -> None:
         self._clusters = clusters
@@ -65,10 +67,12 @@ class Reconciler:
         self._unobserved: Mapping[EndpointId, str] = {}
         self._has_memory = False
         self._news = asyncio.Event()
+        self._asked = asyncio.Event()
 
     def wake(self) -> None:
-        """Publish now rather than at the next turn."""
+        """Publish now, and observe now, rather than at the next turn."""
         self._news.set()
+        self._asked.set()
 
     async def run(self) -> None:
         """Observe and publish until cancelled."""
@@ -87,7 +91,7 @@ class Reconciler:
         merged = {**kept, **seen.backends}
         if merged != self._backends:
             self._backends = merged
-            self.wake()
+            self._news.set()
 
     async def publish(self) -> Snapshot | None:
         """Publish what rows and observations say; the current snapshot when they say nothing new. None when another
@@ -117,16 +121,17 @@ class Reconciler:
 
     async def _observe_for_ever(self) -> None:
         while True:
+            self._asked.clear()
             await self._attempt("observing", self.observe)
-            await asyncio.sleep(max(_OBSERVE_SECONDS, len(self._backends) / _LOOKS_PER_SECOND))
+            rest = max(_REST_SECONDS, len(self._backends) / _LOOKS_PER_SECOND)
+            await asyncio.sleep(rest)
+            await _told(self._asked, within_seconds=max(0.0, _OBSERVE_SECONDS - rest))
 
     async def _publish_for_ever(self) -> None:
         while True:
             self._news.clear()
             await self._attempt("publishing", self.publish)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_PUBLISH_SECONDS):
-                    await self._news.wait()
+            await _told(self._news, within_seconds=_PUBLISH_SECONDS)
 
     async def _attempt(self, doing: str, turn: Callable[[], Awaitable[object]]) -> None:
         """Do it once. What goes wrong is logged when it begins, and when it is over."""
@@ -157,6 +162,12 @@ class Reconciler:
         for route in snapshot.routes if snapshot else ():
             self._backends.setdefault(EndpointId(route.endpoint), route.backends)
         self._has_memory = True
+
+
+async def _told(event: asyncio.Event, *, within_seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_seconds):
+            await event.wait()
 
 
 def _next_expiry(keys: Iterable[ApiKey], now: datetime) -> datetime:

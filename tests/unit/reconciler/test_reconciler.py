@@ -138,6 +138,24 @@ async def test_key_works_within_a_second_though_a_cluster_hangs(laptop: Installa
     await asyncio.wait([running])
 
 
+async def test_wake_is_answered_by_a_look_at_the_replicas(
+    laptop: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("provisioner.reconciler.loop._OBSERVE_SECONDS", 600.0)
+    renewed = lease(laptop, 0).pop("renewTime")
+    running = asyncio.create_task(laptop.reconciler.run())
+    await until(lambda: _has_host(laptop, False))  # its first look is over, the next is far
+    lease(laptop, 0)["renewTime"] = renewed
+    laptop.reconciler.wake()
+    await until(lambda: _has_host(laptop, True))
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def _has_host(laptop: Installation, wanted: bool) -> bool:
+    return bool(await hosts(laptop)) is wanted
+
+
 async def test_two_reconcilers_publish_one_line_of_versions(laptop: Installation) -> None:
     """Ledger: ROU-06"""
     other = Reconciler(clusters=laptop.platform, store=laptop.store, clock=laptop.clock)
