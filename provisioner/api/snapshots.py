@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from provisioner.store.interface import EncodedSnapshot, SnapshotStore
 
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.1
 
 
 def entity_tag(snapshot: EncodedSnapshot) -> str:
@@ -20,7 +20,7 @@ def entity_tag(snapshot: EncodedSnapshot) -> str:
 
 
 class SnapshotFeed:
-    """The newest snapshot, at most a quarter of a second old."""
+    """The newest snapshot, at most a tenth of a second old."""
 
     def __init__(self, store: SnapshotStore, *, is_stopping: Callable[[], bool]) -> None:
         self._store = store

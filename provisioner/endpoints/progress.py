@@ -17,7 +17,7 @@ from provisioner.operations.step import Done, Wait
 
 StepRun = Callable[[EndpointAttempt], Awaitable[Done | Wait]]
 
-_QUICK_SECONDS = 0.5
+_QUICK_SECONDS = 0.2
 _SLOW_SECONDS = 5.0
 _SLOWNESS = 0.05
 """Part of the time waited so far that is waited until the next look."""

@@ -20,7 +20,7 @@ from provisioner.wire.operation import OperationView
 router = APIRouter(tags=["operations"])
 
 MAX_WAIT_SECONDS = 30.0
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.1
 
 
 @router.get("/operations")

@@ -30,7 +30,7 @@ from provisioner.embedded.controllers.templating import TemplateError
 from provisioner.embedded.faults import Failure, Faults
 
 REFRESH = "argocd.argoproj.io/refresh"
-_BUSY_SECONDS, _CALM_SECONDS = 0.3, 1.5
+_BUSY_SECONDS, _CALM_SECONDS = 0.2, 1.5
 _TOLD = "played by the embedded control plane, nothing is installed from: "
 
 

@@ -10,7 +10,7 @@ from provisioner.embedded.controllers.kinds import NAMESPACE
 from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch
 
 _FINALIZER = "kubernetes"
-_LOOK_SECONDS = 0.2
+_LOOK_SECONDS = 0.1
 
 
 def namespace_controller(*, clock: Clock) -> Controller:

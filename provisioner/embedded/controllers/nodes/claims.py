@@ -38,7 +38,7 @@ from provisioner.embedded.controllers.quota import allows_node_type
 from provisioner.embedded.faults import Failure, Faults
 
 _MANAGER = "vcluster-platform"
-_WAIT_SECONDS, _RESYNC_SECONDS = 0.5, 1.0
+_WAIT_SECONDS, _RESYNC_SECONDS = 0.2, 1.0
 
 
 class Claims:

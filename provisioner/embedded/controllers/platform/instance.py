@@ -52,7 +52,7 @@ from provisioner.platform.interface import Kind
 
 KUBERNETES_VERSION = "v1.36.0"
 _MANAGER = "vcluster-platform"
-_WAIT_SECONDS, _RESYNC_SECONDS = 0.3, 1.0
+_WAIT_SECONDS, _RESYNC_SECONDS = 0.2, 1.0
 
 
 @dataclass(slots=True)
