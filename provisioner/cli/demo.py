@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +77,10 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
     timing = Timing()
     try:
         asyncio.run(laptop.end_leftovers())
-        with timing.part("starting processes"):
+        with (
+            _importing("provisioner.rendering.pack", "provisioner.platform.clusters"),
+            timing.part("starting processes"),
+        ):
             laptop.launch(lambda name: console.print(f"[dim]starting {name} …[/dim]"))
         with timing.part("publishing tiers"):  # in the meantime
             for line in asyncio.run(publish_tiers(laptop.settings, ())):
@@ -103,13 +108,22 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
     return 0
 
 
+@contextmanager
+def _importing(*modules: str) -> Iterator[None]:
+    """Import what is needed next in a thread, while the block only waits for other processes."""
+    importing = threading.Thread(target=lambda: [import_module(name) for name in modules], daemon=True)
+    importing.start()
+    yield
+    importing.join()
+
+
 def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
     settings = laptop.settings
     with timing.part("creating the tenant"):
         call_api(settings, _ensure_tenant)
     console.print(f"[green]✓[/green] tenant {TENANT}")
     console.rule(f"endpoint {TENANT}/{NAME} on tier {TIER}", align="left")
-    with timing.part("creating the endpoint"):
+    with _importing("openai"), timing.part("creating the endpoint"):
         endpoint, loading = call_api(settings, ensure_endpoint)
     timing.parts["model loading"] = loading
     timing.parts["creating the endpoint"] -= loading
@@ -200,13 +214,13 @@ def _talk(endpoint: EndpointView, secret: str) -> None:
 
 def _wait_for_key(endpoint: EndpointView, secret: str) -> None:
     """A new key is live when the gateway has the next snapshot, within about a second."""
-    headers = {"Authorization": f"Bearer {secret}"}
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        answer = httpx2.get(f"{endpoint.url}/models", headers=headers, trust_env=False)
-        if answer.status_code == httpx2.codes.OK:
-            return
-        time.sleep(0.05)
+    with httpx2.Client(headers={"Authorization": f"Bearer {secret}"}, trust_env=False) as customer:
+        while time.monotonic() < deadline:
+            answer = customer.get(f"{endpoint.url}/models")
+            if answer.status_code == httpx2.codes.OK:
+                return
+            time.sleep(0.05)
     raise InvariantError(f"waiting for the new key: the gateway still answers {answer.status_code}")
 
 

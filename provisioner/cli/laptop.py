@@ -6,6 +6,7 @@ what a killed demo left running is ended first, so that a second run finds one o
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -117,9 +118,10 @@ class Laptop:
         self._wait(name)
 
     async def stop(self) -> None:
-        """End the processes, the gateway first, and let go of the state."""
-        for name in reversed(PROCESSES):
-            await self._children.end(name, grace_seconds=GRACE_SECONDS)
+        """End the processes, the gateway first: what it serves may finish. Then let go of the state."""
+        *others, gateway = PROCESSES
+        await self._children.end(gateway, grace_seconds=GRACE_SECONDS)
+        await asyncio.gather(*(self._children.end(name, grace_seconds=GRACE_SECONDS) for name in others))
         self._children.close()
 
     def child(self, name: str) -> Child:
