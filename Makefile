@@ -16,6 +16,7 @@ $(VENV)/.demo: pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade pip
 	@$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	@$(BIN)/python -m compileall -q provisioner
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
