@@ -1,7 +1,9 @@
 """The seconds from nothing to a live endpoint and back: `tenantry demo --once` in an empty state folder.
 
 Prints the parts that the demo itself counts, and the two goals: all of it, and what is neither loading the model nor
-generating text with it.
+generating text with it. The loading holds the start of the model server; the small requests by which the endpoint is
+proven before it is Ready, and the import of the client that generates, are not counted as the model's. Without bytecode
+(PYTHONDONTWRITEBYTECODE on a fresh checkout) every process compiles the package anew: what is measured is longer then.
 """
 
 from __future__ import annotations
