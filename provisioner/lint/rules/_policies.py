@@ -127,6 +127,21 @@ def policies_of_pods(world: World) -> Mapping[int, tuple[Policy, ...]]:
     return {key: tuple(value) for key, value in found.items()}
 
 
+_OTHERS = (
+    "AdminNetworkPolicy",
+    "BaselineAdminNetworkPolicy",
+    "CiliumClusterwideNetworkPolicy",
+    "CiliumNetworkPolicy",
+    "ClusterNetworkPolicy",
+    "GlobalNetworkPolicy",
+)
+
+
+def has_other_policies(world: World) -> bool:
+    """Whether policies of other kinds may allow or deny what NetworkPolicies alone do not tell."""
+    return any(world.has(kind) for kind in _OTHERS)
+
+
 def denying(world: World, pod: PodTemplate, direction: str) -> tuple[Policy, ...]:
     """The policies that isolate a pod in a direction."""
     return tuple(policy for policy in policies_of_pods(world).get(id(pod), ()) if policy.isolates(direction))

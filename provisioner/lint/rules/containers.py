@@ -22,6 +22,7 @@ from provisioner.lint.rules._quantities import (
     limited,
     plain,
 )
+from provisioner.lint.rules._slips import is_slip
 from provisioner.lint.values import Hole, is_known, items, look, mapping, text
 from provisioner.lint.world import Container, PodTemplate, World
 
@@ -203,12 +204,14 @@ def _misspelt(name: str) -> str | None:
         return None if name.startswith("hugepages-") else nearest_name(name, _STANDARD) or "nvidia.com/gpu"
     if re.fullmatch(r"nvidia[./]com?[./]?gpus?|nvidia/gpus?|nvidia\.com/(gpus|GPU|gpu-[0-9]+)|nvdia\.com/gpu", name):
         return "nvidia.com/gpu"
-    is_vendor = name.startswith(("nvidia.com/mig-", "nvidia.com/gpu."))
-    near = nearest_name(name, _DEVICES)
-    if is_vendor or near is None or near.partition("/")[0] == name.partition("/")[0]:
-        return near if near and name.lower() in (near, f"{near}s") else None
-    wanted, found = near.partition("/"), name.partition("/")
-    return near if wanted[2] == found[2] and abs(len(near) - len(name)) <= 2 else None
+    domain, _, kind = name.partition("/")
+    for known in _DEVICES:
+        wanted, _, device = known.partition("/")
+        if (domain == wanted and kind.lower() in (device, f"{device}s")) or (
+            kind == device and is_slip(domain, wanted)
+        ):
+            return known
+    return None
 
 
 @rule("container-without-memory-request", Severity.INFO)

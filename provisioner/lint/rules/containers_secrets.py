@@ -29,9 +29,19 @@ _FORMS = (
     ("a private key", re.compile(r"-----BEGIN ([A-Z]+ )?PRIVATE KEY-----")),
 )
 _LAST_WORDS = frozenset(["token", "password", "passwd", "secret", "apikey", "credentials", "passphrase"])
-_ENDINGS = (("api", "key"), ("access", "key"), ("secret", "key"), ("private", "key"), ("auth", "key"))
+_ENDINGS = (
+    ("master", "key"),
+    ("signing", "key"),
+    ("encryption", "key"),
+    ("api", "key"),
+    ("access", "key"),
+    ("secret", "key"),
+    ("private", "key"),
+    ("auth", "key"),
+)
 _NO_SECRET = re.compile(
-    r"(?i)(|none|null|empty|dummy|true|false|[0-9.]+|changeme|change-me|example|<.*>|\$.*|/.*|xxx+|\*+)"
+    r"(?i)(|none|null|empty|true|false|[0-9.]+|<.*>|\$.*|/.*|\*+|x{3,}|"
+    r".*(no-?key|not-?(needed|used|required)|placeholder|dummy|example|redacted|replace|change|fake|todo|your-|set-me).*)"
 )
 _PASSWORD_IN_URL = re.compile(r"\b[a-z][a-z0-9+]*://[^/\s:@]+:([^/\s:@$({]+)@")
 

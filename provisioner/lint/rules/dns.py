@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
-from provisioner.domain.finding import Severity, nearest_name
+from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._policies import Policy, denying, policies
+from provisioner.lint.rules._policies import Policy, denying, has_other_policies, policies
 from provisioner.lint.rules._selectors import NAMESPACE_NAME, pod_labels, selector
+from provisioner.lint.rules._slips import meant
 from provisioner.lint.values import Hole, items, look, mapping, text, whole
 from provisioner.lint.world import Object, World
 
@@ -57,7 +58,7 @@ def _may_be_dns(policy: Policy, peer: Any) -> bool:
 def _isolated(world: World) -> tuple[tuple[Policy, tuple[Any, ...], bool], ...]:
     """For every denial of egress that selects pods: the policy, the rules of all policies of such pods, any DNS."""
     found: dict[int, tuple[Policy, tuple[Any, ...], bool]] = {}
-    for pod in world.pods:
+    for pod in () if has_other_policies(world) else world.pods:
         denied = denying(world, pod, "egress")
         if not denied or pod.spec.get("hostNetwork") is True:
             continue
@@ -260,9 +261,7 @@ def service_name_unknown(world: World) -> Iterator[Hit]:
         spaces = _service_spaces(world).get(name, frozenset())
         if namespace in spaces or None in spaces:
             continue
-        near = nearest_name(
-            name, [other for other in _service_names(world).get(namespace, ()) if abs(len(other) - len(name)) <= 2]
-        )
+        near = meant(name, _service_names(world).get(namespace, ()))
         if spaces or (near and not _is_pod_of(world, name)):
             message = f"naming service: there is none of that name: {shown(f'{name}.{namespace}')}"
             fix = f"did you mean namespace `{min(map(str, spaces))}`?" if spaces else f"did you mean `{near}`?"

@@ -53,7 +53,7 @@ def _images(world: World) -> tuple[_Image, ...]:
     ]
     for owner in world.of_kind(*_HOLDERS):
         found += [_Image(owner, path, image) for path, image in _below(owner.value, ())]
-    return tuple(image for image in found if "{{" not in image.reference and "$(" not in image.reference)
+    return tuple(image for image in found if not re.search(r"\{\{|\$[({]|[<>]", image.reference))
 
 
 def _below(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
@@ -114,10 +114,16 @@ def image_tag_moving(world: World) -> Iterator[Hit]:
     """
     for image in _images(world):
         parts = image.parts
-        if parts and not parts["digest"] and (parts["tag"] or "").lower().split("-")[0] in _MOVING:
+        if parts and not parts["digest"] and _moves(parts["tag"] or ""):
             message = f"pinning image: tag moves with a branch or channel: {shown(image.reference)}"
             fix = "name a released version and pin it by digest"
             yield Hit(at=image.owner, path=image.path, message=message, fix=fix)
+
+
+def _moves(tag: str) -> bool:
+    """Whether a tag is a branch or channel; with a date or commit behind it, it names one build."""
+    first, *rest = tag.lower().split("-")
+    return first in _MOVING and not any(re.fullmatch(r"[0-9a-f]{6,40}", part) for part in rest)
 
 
 def _released(world: World) -> Iterator[tuple[_Image, re.Match[str]]]:
@@ -125,7 +131,7 @@ def _released(world: World) -> Iterator[tuple[_Image, re.Match[str]]]:
     for image in _images(world):
         parts = image.parts
         tag = (parts["tag"] or "latest") if parts else "latest"
-        if parts and not parts["digest"] and tag != "latest" and tag.lower().split("-")[0] not in _MOVING:
+        if parts and not parts["digest"] and tag != "latest" and not _moves(tag):
             yield image, parts
 
 

@@ -8,8 +8,16 @@ from functools import lru_cache
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pods import declares, mentions, neighbours, ports
-from provisioner.lint.rules._policies import Peer, Policy, covers, denying, policies, policies_of_pods
+from provisioner.lint.rules._pods import declares, mentions, neighbours, others_make_pods, ports
+from provisioner.lint.rules._policies import (
+    Peer,
+    Policy,
+    covers,
+    denying,
+    has_other_policies,
+    policies,
+    policies_of_pods,
+)
 from provisioner.lint.rules._selectors import (
     NAMESPACE_NAME,
     namespace_matches,
@@ -19,6 +27,7 @@ from provisioner.lint.rules._selectors import (
     selected_namespaces,
     selector,
 )
+from provisioner.lint.rules._slips import meant
 from provisioner.lint.rules.selectors import nothing_selected, services_of
 from provisioner.lint.values import Hole, items, look, mapping, text, whole
 from provisioner.lint.world import Object, PodTemplate, World
@@ -54,7 +63,7 @@ def _own_peers(world: World) -> Iterator[tuple[Peer, FieldPath]]:
                 or look(peer.value, "namespaceSelector") is not None
             ):
                 continue
-            if not selected(world, found, policy.namespace):
+            if not selected(world, found, policy.namespace) and not others_make_pods(world, policy.namespace):
                 yield peer, (*peer.path, "podSelector")
 
 
@@ -73,6 +82,10 @@ def network_peer_in_other_namespace(world: World) -> Iterator[Hit]:
             yield Hit(at=peer.policy.object, path=path, message=message, fix=fix)
 
 
+def _is_alike(one: str, other: str) -> bool:
+    return nearest_name(one, [other]) is not None
+
+
 @rule("network-peer-matches-nothing", Severity.WARNING)
 def network_peer_matches_nothing(world: World) -> Iterator[Hit]:
     """A peer's podSelector matches no pod, but the folder has pods whose labels differ by a letter or two.
@@ -83,7 +96,7 @@ def network_peer_matches_nothing(world: World) -> Iterator[Hit]:
         found = selector(look(peer.value, "podSelector"))
         if found is None or selected_anywhere(world, found):
             continue
-        near = next(near_misses(found, neighbours(world, peer.policy.object)), None)
+        near = next(near_misses(found, neighbours(world, peer.policy.object), is_like=_is_alike), None)
         if near is not None:
             labels = ", ".join(f"{key}={near.labels.get(key)}" for key in found.labels)
             message = f"choosing peer: no pod has these labels: {shown(str(found))}"
@@ -109,21 +122,11 @@ def network_namespace_misspelt(world: World) -> Iterator[Hit]:
             name = text(peer.value, "namespaceSelector", "matchLabels", NAMESPACE_NAME)
             if not name or name in _spaces(world):
                 continue
-            near = nearest_name(name, [space for space in _spaces(world) if abs(len(space) - len(name)) <= 2])
-            if near and sorted(near.replace("-", ""))[1:-1] and _is_slip(name, near):
+            near = meant(name, _spaces(world))
+            if near:
                 path = (*peer.path, "namespaceSelector", "matchLabels", NAMESPACE_NAME)
                 message = f"choosing peer: no namespace of that name is known: {shown(name)}"
                 yield Hit(at=policy.object, path=path, message=message, fix=f"did you mean `{near}`?")
-
-
-def _is_slip(one: str, other: str) -> bool:
-    """Whether two names differ by one letter left out, put in, changed or swapped."""
-    if len(one) == len(other):
-        wrong = [index for index in range(len(one)) if one[index] != other[index]]
-        swapped = len(wrong) == 2 and one[wrong[0]] == other[wrong[1]] and one[wrong[1]] == other[wrong[0]]
-        return (len(wrong) == 1 and not one[wrong[0]].isdigit()) or swapped
-    short, long = sorted((one, other), key=len)
-    return len(long) - len(short) == 1 and any(long[:at] + long[at + 1 :] == short for at in range(len(long)))
 
 
 @rule("network-namespace-without-label", Severity.WARNING)
@@ -250,16 +253,6 @@ def _isolated_spaces(world: World) -> dict[str | None, Policy]:
     return found
 
 
-_OTHER_DENIALS = (
-    "AdminNetworkPolicy",
-    "BaselineAdminNetworkPolicy",
-    "CiliumClusterwideNetworkPolicy",
-    "CiliumNetworkPolicy",
-    "ClusterNetworkPolicy",
-    "GlobalNetworkPolicy",
-)
-
-
 @lru_cache(maxsize=2)
 def _denied_spaces(world: World) -> frozenset[str | None]:
     """Namespaces whose pods are isolated for ingress by a policy for all of them."""
@@ -270,7 +263,7 @@ def _denied_spaces(world: World) -> frozenset[str | None]:
 def _denies_by_default(world: World, namespace: str | None) -> bool:
     spaces = _denied_spaces(world)
     known = None in spaces or namespace in spaces or (namespace is None and bool(spaces))
-    return known or any(world.has(kind) for kind in _OTHER_DENIALS)
+    return known or has_other_policies(world)
 
 
 @rule("pods-without-network-policy", Severity.WARNING)
@@ -333,7 +326,7 @@ def service_port_denied(world: World) -> Iterator[Hit]:
 
     The pods are isolated for ingress, and no rule of any policy that selects them covers the port.
     """
-    for service in world.of_kind("Service"):
+    for service in () if has_other_policies(world) else world.of_kind("Service"):
         found = selector({"matchLabels": look(service.value, "spec", "selector")})
         if (
             found is None

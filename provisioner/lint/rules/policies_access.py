@@ -9,6 +9,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._api_resources import wrong_group
 from provisioner.lint.rules._references import is_named
+from provisioner.lint.rules._slips import meant
 from provisioner.lint.values import items, look, text
 from provisioner.lint.world import Object, World
 
@@ -72,11 +73,7 @@ def role_grants_nothing(world: World) -> Iterator[Hit]:
     for role, path, item in _rules(world):
         groups = _words(item, "apiGroups")
         for place, resource in items(item, "resources"):
-            why = (
-                wrong_group(groups, resource)
-                if isinstance(resource, str) and len(_words(item, "resources")) == 1
-                else None
-            )
+            why = wrong_group(groups, resource) if isinstance(resource, str) else None
             if why and groups:
                 message = f"granting access: no such resource in these API groups: {shown(str(resource))}"
                 yield Hit(at=role, path=(*path, *place), message=message, fix=why)
@@ -162,7 +159,7 @@ def binding_role_missing(world: World) -> Iterator[Hit]:
             continue
         namespace = binding.namespace if kind == "Role" else None
         names = [found.name for found in world.of_kind(kind)]
-        near = nearest_name(name, names)
+        near = meant(name, names)
         if names and not world.find(kind, name, namespace=namespace) and (kind == "Role" or near) and "{{" not in name:
             message = f"granting access: there is no {kind} {shown(name)}"
             fix = f"did you mean `{near}`?" if near else "add the role, or say kind: ClusterRole if it is one"

@@ -13,6 +13,7 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._references import Offered, Reference, is_named, offered, references
+from provisioner.lint.rules._slips import meant
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, World, same_namespace
 
@@ -46,24 +47,13 @@ def _elsewhere(world: World, found: Reference) -> Offered | None:
 
 
 def _near(world: World, found: Reference) -> str | None:
-    """A name of the same namespace that this one was probably meant to be: very like it."""
+    """A name of the same namespace that this one was probably meant to be."""
     names = [
         name
         for name, places in offered(world).get(found.kind, {}).items()
         if any(same_namespace(place.namespace, found.namespace) for place in places)
     ]
-    near = nearest_name(found.name, names)
-    return near if near and _distance(near, found.name) <= max(1, min(3, len(found.name) // 5)) else None
-
-
-def _distance(one: str, other: str) -> int:
-    """How many letters differ (Levenshtein), for names of at most 253 letters."""
-    row = list(range(len(other) + 1))
-    for index, letter in enumerate(one, 1):
-        previous, row[0] = row[0], index
-        for place, wanted in enumerate(other, 1):
-            previous, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, previous + (letter != wanted))
-    return row[-1]
+    return meant(found.name, names)
 
 
 def _same_space(world: World, found: Reference) -> bool:
@@ -296,8 +286,8 @@ def namespace_misspelt(world: World) -> Iterator[Hit]:
         name = found.namespace
         if not name or name in made or used[name] > 2:
             continue
-        near = nearest_name(name, made)
-        if near and _distance(near, name) == 1 and not any(letter.isdigit() for letter in set(near) ^ set(name)):
+        near = meant(name, made)
+        if near:
             message = f"looking up namespace: the folder makes none of that name: {shown(name)}"
             yield Hit(at=found, path=("metadata", "namespace"), message=message, fix=f"did you mean `{near}`?")
 

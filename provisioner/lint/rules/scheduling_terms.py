@@ -13,6 +13,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pods import every_pod
 from provisioner.lint.rules._selectors import pod_labels, selector
+from provisioner.lint.rules._slips import meant
 from provisioner.lint.values import Hole, items, look, mapping, text
 from provisioner.lint.world import PodTemplate, World
 
@@ -155,12 +156,8 @@ def node_label_misspelt(world: World) -> Iterator[Hit]:
         for path, key in _node_keys(pod):
             domain, _, name = key.partition("/")
             known = [label.partition("/")[2] for label in _KNOWN_LABELS if label.partition("/")[0] == domain]
-            near = nearest_name(name, known) if known and name not in known else None
-            if (
-                near
-                and abs(len(near) - len(name)) <= 3
-                and near.split(".")[0] == name.split(".")[0][: len(near)].split("/")[0]
-            ):
+            near = meant(name, known) if name not in known else None
+            if near:
                 message = f"placing pod: no node has such a label: {shown(key)}"
                 yield Hit(at=pod.owner, path=path, message=message, fix=f"did you mean `{domain}/{near}`?")
 

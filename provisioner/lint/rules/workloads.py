@@ -230,6 +230,7 @@ def cron_schedule_malformed(world: World) -> Iterator[Hit]:
 
 
 def _hook_jobs(world: World) -> Iterator[PodTemplate]:
+    """Jobs and pods that a sync waits for."""
     for pod in world.pods:
         hook = pod.owner.annotations.get(_HOOK) or pod.owner.annotations.get("helm.sh/hook")
         if pod.owner.kind in ("Job", "Pod") and hook and hook != "Skip":
