@@ -154,6 +154,22 @@ def _uncascaded(app: App) -> Hit:
     )
 
 
+@rule("app-version-unknown", Severity.ERROR)
+def app_version_unknown(world: World) -> Iterator[Hit]:
+    """An object of Argo CD has an API version that does not exist.
+
+    Application, ApplicationSet and AppProject are served as `argoproj.io/v1alpha1` only.
+    """
+    for found in world.of_kind("Application", "ApplicationSet", "AppProject"):
+        if found.group.endswith("argoproj.io") and found.api_version != "argoproj.io/v1alpha1":
+            yield Hit(
+                at=found,
+                path=("apiVersion",),
+                message=f"reading {found.kind}: there is no such API version: `{found.api_version}`",
+                fix="write `argoproj.io/v1alpha1`",
+            )
+
+
 @rule("app-history-zero", Severity.WARNING)
 def app_history_zero(world: World) -> Iterator[Hit]:
     """An Application keeps no history, so that nobody can roll back to what ran before.

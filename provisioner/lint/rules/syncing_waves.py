@@ -168,11 +168,7 @@ def sync_wave_waits_for_consumer(world: World) -> Iterator[Hit]:
     binds a claim only when a pod uses it. Argo CD takes a pending claim for not healthy yet, so the wave with the pod
     never starts.
     """
-    immediate = {
-        found.name
-        for found in world.of_kind("StorageClass")
-        if found.value.get("volumeBindingMode", "Immediate") == "Immediate"
-    }
+    modes = {found.name: found.value.get("volumeBindingMode", "Immediate") for found in world.of_kind("StorageClass")}
     for group in _synced_together(world):
         first: dict[str, int] = {}
         for found in group:
@@ -182,15 +178,22 @@ def sync_wave_waits_for_consumer(world: World) -> Iterator[Hit]:
         for found in group:
             if found.kind != "PersistentVolumeClaim" or first.get(found.name, wave(found)) <= wave(found):
                 continue
-            if text(found.value, "spec", "storageClassName") not in immediate and not look(
-                found.value, "spec", "volumeName"
-            ):
+            if _waits_for_a_pod(found, modes):
                 yield Hit(
                     at=found,
                     path=_WAVE,
                     message=f"waiting for volume claim: no pod of its wave uses it: `{found.name}`",
                     fix=f"put it in wave {first[found.name]}, the wave of the pod that uses it",
                 )
+
+
+def _waits_for_a_pod(claim: Object, modes: Mapping[str, object]) -> bool:
+    """Whether a volume claim binds only when a pod uses it, as far as its class or its access modes tell."""
+    if look(claim.value, "spec", "volumeName"):
+        return False
+    mode = modes.get(text(claim.value, "spec", "storageClassName") or "")
+    shared = any(item == "ReadWriteMany" for _, item in items(claim.value, "spec", "accessModes"))
+    return mode == "WaitForFirstConsumer" or (mode is None and not shared)
 
 
 @rule("sync-job-comes-back", Severity.WARNING)
