@@ -214,8 +214,8 @@ def _misspelt(name: str) -> str | None:
     return None
 
 
-@rule("container-without-memory-request", Severity.INFO)
-def container_without_memory_request(world: World) -> Iterator[Hit]:
+@rule("container-without-requests", Severity.INFO)
+def container_without_requests(world: World) -> Iterator[Hit]:
     """A container asks for no memory or no CPU, so the scheduler counts it as nothing and evicts it first.
 
     Requests are what the scheduler adds up. Limits count as requests where no request is given, and so do the

@@ -291,7 +291,7 @@ def default_deny_missing(world: World) -> Iterator[Hit]:
     an empty podSelector and no rules closes the namespace.
     """
     for namespace, policy in _isolated_spaces(world).items():
-        if not _denies_by_default(world, namespace):
+        if neighbours(world, policy.object) and not _denies_by_default(world, namespace):
             message = f"isolating namespace: no policy denies by default in {shown(namespace or 'this namespace')}"
             fix = "add a policy with podSelector {} and policyTypes [Ingress, Egress] and no rules"
             yield Hit(at=policy.object, path=("spec", "podSelector"), message=message, fix=fix)

@@ -279,8 +279,11 @@ def job_never_cleaned_up(world: World) -> Iterator[Hit]:
     """A Job has no ttlSecondsAfterFinished: it and its pods stay until somebody deletes them.
 
     Warm-up and benchmark Jobs add up, and a Job of the same name cannot be made again before the old one is gone.
-    CronJobs and hooks are cleaned up by their owners.
+    CronJobs and hooks are cleaned up by their owners. Argo CD would make such a Job again, so folders with Argo CD's
+    objects are left out.
     """
+    if any(world.has(kind) for kind in ("Application", "ApplicationSet", "ArgoCDApplicationTemplate")):
+        return
     for job in _plain_jobs(world):
         if mapping(job.value, "spec") and look(job.value, "spec", "ttlSecondsAfterFinished") is None:
             message = "cleaning up job: no ttlSecondsAfterFinished"

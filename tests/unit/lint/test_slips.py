@@ -1,0 +1,49 @@
+"""Which names are slips of the finger, and which belong to one family."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provisioner.lint.rules._slips import distance, is_slip
+
+WORDS = st.text(alphabet="abcd", max_size=8)
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ("huging-face", "hugging-face"),
+        ("chat-model", "chat-models"),
+        ("hf-token", "hftoken"),
+        ("kube-sytem", "kube-system"),
+        ("Router", "router"),
+        ("routre", "router"),
+    ],
+)
+def test_one_long_part_that_differs_by_a_letter_is_a_slip(written: str, known: str) -> None:
+    assert is_slip(written, known)
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ("tenant-a", "tenant-b"),
+        ("chat-14b", "chat-8b"),
+        ("gpu1", "gpu2"),
+        ("dev", "de"),
+        ("router", "router"),
+        ("acme-dev", "acme-prod"),
+        ("chat", "chat-canary"),
+    ],
+)
+def test_names_of_one_family_are_no_slips(written: str, known: str) -> None:
+    assert not is_slip(written, known)
+
+
+@given(WORDS, WORDS)
+def test_distance_is_symmetric_and_zero_only_for_equal_words(one: str, other: str) -> None:
+    assert distance(one, other) == distance(other, one)
+    assert (distance(one, other) == 0) == (one == other)
+    assert distance(one, other) <= max(len(one), len(other))
