@@ -14,6 +14,7 @@ from typing import Any
 import typer.core
 import typer.main
 from pydantic import BaseModel
+from rule_pages import rule_pages
 
 from provisioner.admission.form import PlanForm, RequestForm
 from provisioner.admission.policy import load_policies
@@ -22,29 +23,34 @@ from provisioner.catalog.pack import pack_root
 from provisioner.cli.main import app
 from provisioner.settings import VARIABLES
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+FOLDER = Path(__file__).resolve().parents[1] / "docs"
 WIDTH = 100
 
 
 def main() -> int:
     """Write the pages, or compare them; the exit code."""
     pages = {
-        "commands.md": commands_page(),
-        "settings.md": settings_page(),
-        "request.md": request_page(),
-        "tiers.md": tiers_page(),
-        "models.md": models_page(),
-        "runtimes.md": runtimes_page(),
-        "policies.md": policies_page(),
+        "reference/commands.md": commands_page(),
+        "reference/settings.md": settings_page(),
+        "reference/request.md": request_page(),
+        "reference/tiers.md": tiers_page(),
+        "reference/models.md": models_page(),
+        "reference/runtimes.md": runtimes_page(),
+        "reference/policies.md": policies_page(),
+        **{f"rules/{name}": text for name, text in rule_pages().items()},
     }
+    orphans = [file for file in (FOLDER / "rules").glob("*.md") if f"rules/{file.name}" not in pages]
     if "--check" not in sys.argv:
         for name, text in pages.items():
+            (FOLDER / name).parent.mkdir(exist_ok=True)
             (FOLDER / name).write_text(text)
+        for file in orphans:
+            file.unlink()
         return 0
     stale = [name for name, text in pages.items() if _read(FOLDER / name) != text]
-    for name in stale:
-        print(f"docs/reference/{name}: differs from the code; run `make golden`")
-    return 1 if stale else 0
+    for name in [*stale, *(f"rules/{file.name}" for file in orphans)]:
+        print(f"docs/{name}: differs from the code; run `make golden`")
+    return 1 if stale or orphans else 0
 
 
 def commands_page() -> str:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from provisioner.cli.catalog import CatalogOption
+from provisioner.cli.catalog import CatalogOption
 from provisioner.cli.output import Format, OutputOption, print_json, say
 from provisioner.domain.errors import NotFoundError, RejectedError
-from provisioner.domain.finding import Finding, Severity, unknown_name_hint
+from provisioner.domain.finding import Finding, Severity, nearest_name
 
 if TYPE_CHECKING:
-    from provisioner.catalog.catalog import Catalog
     from provisioner.lint.rule import Rule
 
 PathsArgument = Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Folders and files to look at.")]
@@ -71,6 +71,8 @@ def lint(
 
 
 def _lint(paths: Sequence[Path], version: str | None, baseline: Sequence[Path], own: Path | None) -> Sequence[Finding]:
+    from provisioner.catalog.loader import load_catalog
+
     try:
         from provisioner.lint.engine import lint_paths
         from provisioner.lint.kubernetes import chosen_version
@@ -78,13 +80,14 @@ def _lint(paths: Sequence[Path], version: str | None, baseline: Sequence[Path], 
         raise RejectedError(
             f"linting: not installed: {error.name}", reason="NoLintExtra", hint="pip install 'tenantry[lint]'"
         ) from error
-    return lint_paths(paths, catalog=_catalog(own), kubernetes=chosen_version(version), baseline=baseline)
-
-
-def _catalog(own: Path | None) -> Catalog:
-    from provisioner.catalog.loader import load_catalog
-
-    return load_catalog(overlay=own)
+    wanted = chosen_version(version)
+    try:
+        catalog = load_catalog(overlay=own)
+    except RejectedError as error:
+        if not error.findings:
+            raise
+        return error.findings
+    return lint_paths(paths, catalog=catalog, kubernetes=wanted, baseline=baseline)
 
 
 def _explain(name: str) -> None:
@@ -92,7 +95,9 @@ def _explain(name: str) -> None:
 
     rules: dict[str, Rule] = {rule.id: rule for rule in every_rule()}
     if name not in rules:
-        raise NotFoundError(f"explaining a rule: unknown name: `{name}`", hint=unknown_name_hint(name, rules))
+        near = nearest_name(name, rules)
+        hint = f"did you mean `{near}`?" if near else "ids stand in findings, and in docs/rules"
+        raise NotFoundError(f"explaining a rule: unknown name: `{name}`", hint=hint)
     rule = rules[name]
     print(f"{rule.id} ({rule.severity.value})\n\n{rule.summary}\n\n{rule.explanation}".rstrip())
     print(f'\nSilence it on an object: lint.tenantry.io/ignore: "{rule.id}: <reason>"')

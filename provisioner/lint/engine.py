@@ -1,6 +1,6 @@
 """Lints: reads the world, asks every rule, makes hits into findings, leaves out what somebody silenced with a reason.
 
-The command line calls it; it knows no rule by name but the one about silencing nothing, which needs all findings.
+The command line calls it; of the rules it knows two by name: they are about what only the engine sees.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from provisioner.catalog.fields import dotted
 from provisioner.domain.finding import Finding
 from provisioner.lint.reading import read_world
-from provisioner.lint.rule import Hit, Rule
+from provisioner.lint.rule import Hit, Rule, Spot
 from provisioner.lint.rules import every_rule
-from provisioner.lint.rules.silencing import of_nothing
+from provisioner.lint.rules.silencing import of_nothing, rule_failed
 from provisioner.lint.silence import Silence, covers, silences
 from provisioner.lint.world import World
 
@@ -37,14 +37,25 @@ def lint_world(world: World) -> tuple[Finding, ...]:
     for silence in valid:
         by_rule.setdefault(silence.rule, []).append(silence)
     used: set[int] = set()
+    faults: list[Finding] = []
     found = [
         _finding(rule, hit)
         for rule in every_rule()
-        for hit in rule.check(world)
+        for hit in _hits(rule, world, faults)
         if not _is_silenced(hit, by_rule.get(rule.id, ()), used)
     ]
     found += [_finding(of_nothing, hit) for hit in _idle(valid, used)]
-    return tuple(dict.fromkeys(sorted(found, key=_order)))
+    found += faults
+    return tuple(_distinct(sorted(found, key=_order)))
+
+
+def _hits(rule: Rule, world: World, faults: list[Finding]) -> Iterator[Hit]:
+    """What a rule finds. A rule that stumbles over a value nobody thought of must not hide what all others find."""
+    try:
+        yield from rule.check(world)
+    except Exception as error:
+        message = f"checking rule `{rule.id}`: {type(error).__name__}: {error}"
+        faults.append(_finding(rule_failed, Hit(at=Spot("", 1), message=message, fix="please report this bug")))
 
 
 def _is_silenced(hit: Hit, entries: Sequence[Silence], used: set[int]) -> bool:
@@ -71,6 +82,16 @@ def _finding(rule: Rule, hit: Hit) -> Finding:
         severity=rule.severity,
         object=hit.at.title,
     )
+
+
+def _distinct(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Each finding once, however many overlays build the object under another namespace."""
+    seen = set()
+    for finding in findings:
+        key = (finding.rule, finding.file, finding.line, finding.field, finding.message)
+        if key not in seen:
+            seen.add(key)
+            yield finding
 
 
 def _order(finding: Finding) -> tuple[str, int, str, str, str]:

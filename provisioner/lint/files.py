@@ -16,7 +16,7 @@ from provisioner.lint.document import Oddity
 
 MAX_BYTES = 32 * 1024 * 1024
 """Greatest size of a file; a list of 10,000 large objects has about 15 MB."""
-SUFFIXES = (".yaml", ".yml", ".json", ".tpl", ".j2")
+SUFFIXES = (".yaml", ".yml", ".json", ".tpl", ".j2", "Kustomization")
 
 _MARKS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"), (b"\x00\x00\xfe\xff", "UTF-32"))
 
@@ -27,6 +27,8 @@ class Files:
 
     texts: dict[str, str] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
+    asked_for: set[str] = field(default_factory=set)
+    """The names of files that were asked for themselves."""
     oddities: list[Oddity] = field(default_factory=list)
 
     def add(self, path: Path) -> None:
@@ -40,7 +42,8 @@ class Files:
             for found in self._below(path, frozenset()):
                 self._read(found)
         else:
-            self._read(path, is_asked_for=True)
+            self.asked_for.add(path.as_posix())
+            self._read(path)
 
     def _below(self, folder: Path, above: frozenset[tuple[int, int]]) -> Iterator[Path]:
         try:
@@ -61,10 +64,10 @@ class Files:
             elif not entry.name.startswith("."):
                 yield from self._below(path, above | {here})
 
-    def _read(self, path: Path, *, is_asked_for: bool = False) -> None:
+    def _read(self, path: Path) -> None:
         name = path.as_posix()
         self.names.append(name)
-        if name in self.texts or not (is_asked_for or path.name.endswith(SUFFIXES)):
+        if name in self.texts or not (name in self.asked_for or path.name.endswith(SUFFIXES)):
             return
         try:
             if not stat.S_ISREG(path.stat().st_mode):

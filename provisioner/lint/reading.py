@@ -51,6 +51,7 @@ _TENANT_KEYS = frozenset(
 """What stands at the top of a tenant cluster's values."""
 _SURE_TENANT_KEYS = frozenset({"controlPlane", "privateNodes", "exportKubeConfig"})
 _SETTINGS_GROUPS = frozenset({"kubeadm.k8s.io", "audit.k8s.io", "kind.x-k8s.io", "k3d.io", "eksctl.io", "skaffold"})
+_TEMPLATE_SUFFIXES = (".tpl", ".j2")
 _MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -89,7 +90,11 @@ class _Sorting:
     def take_all(self, files: Files) -> None:
         """Take every text that may hold manifests."""
         charts = frozenset(str(path.parent) for name in files.names if (path := PurePosixPath(name)).name == CHART_FILE)
-        read = {name: self._read(name, files.texts[name]) for name in files.texts if _is_manifest(name, charts)}
+        read = {
+            name: self._read(name, content)
+            for name, content in files.texts.items()
+            if _is_manifest(name, charts, is_asked_for=name in files.asked_for)
+        }
         self.charts = tuple(charts_of(files.texts, read))
         folders = {
             str(PurePosixPath(name).parent): documents[0]
@@ -166,9 +171,11 @@ def _is_settings(value: Any) -> bool:
     )
 
 
-def _is_manifest(name: str, charts: frozenset[str]) -> bool:
+def _is_manifest(name: str, charts: frozenset[str], *, is_asked_for: bool) -> bool:
     path = PurePosixPath(name)
-    return not is_chart_text(name, charts) and (path.name.endswith(_MANIFEST_SUFFIXES) or "." not in path.name)
+    if is_chart_text(name, charts) or path.name.endswith(_TEMPLATE_SUFFIXES):
+        return False
+    return is_asked_for or path.name.endswith(_MANIFEST_SUFFIXES) or path.name in kustomize.NAMES
 
 
 def _is_values_name(name: str) -> bool:

@@ -36,6 +36,7 @@ MAX_NODES = 1_000_000
 _STRUCTURE = re.compile(r"[\n,:\[{]|- ")
 _DOCUMENT_START = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _TAG = "tag:yaml.org,2002:"
 _MAYBE_NO_TEXT = frozenset("+-.0123456789yYnNtTfFoO~") | {""}
 """First characters of plain scalars that may be something other than text."""
@@ -210,6 +211,8 @@ class _Walk:
         if key in self.open:
             message = "reading value: an alias inside of what it stands for"
             raise _Refused(line, "yaml-too-deep", message, "remove the alias that leads back to itself")
+        if node.tag != _UNTAGGED and node.tag.removeprefix(_TAG) not in ("map", "seq"):
+            self.unknown_tag(node)
         self.open.add(key)
         before = self.count
         self.count += len(node.value) + 1
@@ -244,7 +247,7 @@ class _Walk:
                 merged |= {name: value for name, value in self.merged(value_node) if name not in merged}
                 continue
             name = _key_text(key_node, masked)
-            if name != key_node.value and masked is None:
+            if name != key_node.value and not (masked and masked.has_mark(key_node.value)):
                 reading = read_plain(key_node.value)
                 place = (*self.path, name)
                 self.disagreements.append(Disagreement(path=place, text=key_node.value, reading=reading, is_key=True))
@@ -293,9 +296,13 @@ class _Walk:
         if kind in ("int", "float", "bool", "null"):
             return read_plain(node.value).value
         if kind not in ("str", "binary", "timestamp"):
-            message = f"reading value: unknown tag {shown(node.tag)}"
-            self.note("yaml-unknown-tag", node.start_mark.line, message, fix="remove the `!` and its name")
+            self.unknown_tag(node)
         return node.value
+
+    def unknown_tag(self, node: Node) -> None:
+        """A tag that belongs to some other tool."""
+        message = f"reading value: unknown tag {shown(node.tag)}"
+        self.note("yaml-unknown-tag", node.start_mark.line, message, fix="remove the `!` and its name")
 
 
 def _key_text(node: ScalarNode, masked: Masked | None) -> str:
@@ -310,10 +317,11 @@ def _key_text(node: ScalarNode, masked: Masked | None) -> str:
 
 def _syntax_oddity(error: yaml.YAMLError, document: YamlDocument) -> Oddity:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    control = None if mark else _CONTROL.search(document.text)
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read")
     rule = "yaml-too-deep" if "nesting depth" in problem else "yaml-malformed"
     fix = "nest less" if rule == "yaml-too-deep" else _fix(problem)
-    line = document.place(mark.line if mark else 0)
+    line = document.place(mark.line if mark else document.text.count("\n", 0, control.start()) if control else 0)
     return Oddity(rule=rule, file=document.file, at_line=line, message=f"reading YAML: {problem}", fix=fix)
 
 

@@ -15,7 +15,7 @@ from provisioner.lint.rules import every_rule
 from tests.lint.worlds import lint, told
 
 SAMPLES = Path(__file__).parent / "rules"
-MADE_BY_TESTS = {"file-unreadable", "file-link-loop", "file-too-large"}
+MADE_BY_TESTS = {"file-unreadable", "file-link-loop", "file-too-large", "rule-failed"}
 RULES = {rule.id: rule for rule in every_rule()}
 BAD = [pytest.param(path, id=f"{path.parent.name}-{path.name}") for path in sorted(SAMPLES.glob("*/bad*"))]
 GOOD = [pytest.param(path, id=f"{path.parent.name}-{path.name}") for path in sorted(SAMPLES.glob("*/good*"))]

@@ -1,4 +1,4 @@
-"""Rules about silencing rules."""
+"""Rules about rules: silencing them, and a rule that fails."""
 
 from __future__ import annotations
 
@@ -46,5 +46,15 @@ def of_nothing(_world: World) -> Iterator[Hit]:
 
     The mistake was mended, or the entry stands on the wrong object. Left there, it would hide the next one. The engine
     reports it, since it alone knows what was found.
+    """
+    yield from ()
+
+
+@rule("rule-failed", Severity.WARNING)
+def rule_failed(_world: World) -> Iterator[Hit]:
+    """A rule of the linter itself failed, so what it looks for was not looked for everywhere.
+
+    That is a bug of the linter, brought out by a value that nobody thought of. All other rules were checked. The engine
+    reports it.
     """
     yield from ()
