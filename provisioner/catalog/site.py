@@ -199,6 +199,12 @@ class Site(Entry):
             if offer.has(tier.accelerator)
         }
 
+    def cheapest_for(self, tier: Tier) -> str | None:
+        """The full name of the node type with the lowest cost; one without a cost comes last, as on the Platform."""
+        offers = self.offered_to(tier).items()
+        ranked = ((offer.cost is None, offer.cost or 0, name) for name, offer in offers)
+        return min(ranked, default=(True, 0, None))[2]
+
     def image_registries(self, images: Iterable[str]) -> tuple[str, ...]:
         """The prefixes of images that tenants may run: those that the site names, else its mirror, else the
         repositories of the pack's own images."""

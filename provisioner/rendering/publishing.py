@@ -213,6 +213,7 @@ class Publishing:
                 node_types.setdefault(name.partition(".")[0], []).append(name)
         texts, numbers = template_parameters(tier)
         constants = {
+            "base_type": site.cheapest_for(tier),
             "chart_version": self._chart_version(tier),
             "charts": self._catalog.versions.charts,
             "control_plane": tier.control_plane.prod if site.profile == "prod" else tier.control_plane.dev,

@@ -139,7 +139,7 @@ def test_customers_tenant_cluster_is_told_of_no_endpoint_and_of_every_provider()
     values = values_of(found, "dedicated")
     pools = values["privateNodes"]["autoNodes"]
     assert [pool["provider"] for pool in pools] == ["metal3", "aws", "kubevirt"]
-    assert [len(pool.get("static", ())) for pool in pools] == [1, 0, 0]
+    assert [len(pool.get("static", ())) for pool in pools] == [0, 1, 0]
     names = [one["name"] for pool in pools for one in (*pool.get("static", ()), *pool["dynamic"])]
     assert len(names) == len(set(names))
     applications = [made["name"] for made in values["deploy"]["argoCD"]["applications"]]
