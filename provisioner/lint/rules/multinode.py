@@ -213,28 +213,6 @@ def group_without_fast_network(world: World) -> Iterator[Hit]:
                 break
 
 
-@rule("rdma-without-locked-memory", Severity.WARNING)
-def rdma_without_locked_memory(world: World) -> Iterator[Hit]:
-    """A container gets RDMA devices and may not lock memory.
-
-    Registering memory with the adapter needs the capability IPC_LOCK (or an unlimited memlock of the runtime); without
-    it NCCL ends with "ibv_reg_mr failed" or falls back to TCP.
-    """
-    for pod in world.pods:
-        for container in pod.containers:
-            limits = mapping(container.value, "resources", "limits")
-            device = next((str(name) for name in limits if str(name).startswith("rdma/")), None)
-            security = mapping(container.value, "securityContext")
-            added = look(security, "capabilities", "add")
-            locked = isinstance(added, list) and bool(
-                {"IPC_LOCK", "CAP_IPC_LOCK", "ALL", "SYS_ADMIN"} & set(map(str, added))
-            )
-            if device is not None and not locked and security.get("privileged") is not True:
-                message = f"using RDMA in {container.name}: memory cannot be locked for `{device}`"
-                fix = "add IPC_LOCK to securityContext.capabilities.add"
-                yield Hit(at=pod.owner, path=container.path, message=message, fix=fix)
-
-
 @rule("rdma-switched-off", Severity.WARNING)
 def rdma_switched_off(world: World) -> Iterator[Hit]:
     """A container gets RDMA devices and NCCL is told not to use them.
