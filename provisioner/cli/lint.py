@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from provisioner.cli.catalog import CatalogOption
-from provisioner.cli.catalog import CatalogOption
 from provisioner.cli.output import Format, OutputOption, print_json, say
 from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.finding import Finding, Severity, nearest_name

@@ -19,6 +19,7 @@ from provisioner.lint.document import Document, Oddity, Part
 from provisioner.lint.files import Files, read_files
 from provisioner.lint.holes import mask
 from provisioner.lint.kustomize import Kustomizations
+from provisioner.lint.packs import pack_oddities
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, TenantValues, World
 from provisioner.lint.yaml_text import YamlDocument, parse_documents
@@ -73,7 +74,12 @@ def read_world(
         baseline=tuple(published.objects),
         charts=sorting.charts,
         files=frozenset(files.names),
-        oddities=(*files.oddities, *sorting.oddities, *published.oddities),
+        oddities=(
+            *files.oddities,
+            *sorting.oddities,
+            *published.oddities,
+            *pack_oddities(frozenset(files.names), files.texts),
+        ),
     )
 
 

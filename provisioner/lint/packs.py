@@ -1,0 +1,77 @@
+"""Folders in the form of a catalog: tiers, runtimes and models of a provider's own, and the templates of their tiers.
+
+They are loaded as `--catalog` would load them and compiled as publishing would; what is refused there becomes an oddity
+with its file and line. Reading calls it. It reads the folder through the catalog's loader and does nothing else.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from jinja2 import Environment, TemplateSyntaxError
+
+from provisioner.catalog.loader import load_catalog, load_site
+from provisioner.catalog.pack import example_site
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.finding import Finding
+from provisioner.lint.document import Oddity
+from provisioner.rendering.pack import compile_pack
+
+_HEADS = re.compile(r"(?P<root>.*/)?(templates/(?P<tier>[^/_.][^/]*)/tier|applications/runtimes/[^/]+/runtime)\.yaml")
+_HEAD_NAMES = frozenset({"tier.yaml", "runtime.yaml"})
+_TEMPLATE = ".j2"
+
+
+def pack_oddities(names: frozenset[str], texts: Mapping[str, str]) -> Iterator[Oddity]:
+    """Everything that is refused of the catalog folders among some files."""
+    tiers: dict[str, list[str]] = {}
+    for name in sorted(names):
+        if found := _HEADS.fullmatch(name):
+            tiers.setdefault(found["root"] or "", []).extend([found["tier"]] if found["tier"] else [])
+    refused = [oddity for root, own in tiers.items() for oddity in _refusals(root, own)]
+    yield from refused
+    known = {(oddity.file, oddity.at_line) for oddity in refused}
+    yield from (oddity for oddity in _syntax_errors(texts) if (oddity.file, oddity.at_line) not in known)
+
+
+def _refusals(root: str, tiers: list[str]) -> Iterator[Oddity]:
+    folder = Path(root or ".")
+    try:
+        catalog = load_catalog(overlay=folder)
+    except RejectedError as error:
+        yield from (_oddity(root, "catalog-refused", finding) for finding in _findings(error))
+        return
+    pack = compile_pack(catalog, load_site(example_site()), overlay=folder)
+    for tier in tiers:
+        try:
+            pack.tier_objects(tier)
+        except RejectedError as error:
+            yield from (_oddity(root, "template-refused", finding) for finding in _findings(error))
+
+
+def _findings(error: RejectedError) -> tuple[Finding, ...]:
+    return error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)
+
+
+def _oddity(root: str, rule: str, finding: Finding) -> Oddity:
+    file = posixpath.join(root, finding.file) if finding.file else root or "."
+    message = f"{finding.field}: {finding.message}" if finding.field else finding.message
+    return Oddity(rule=rule, file=file, at_line=finding.line or 1, message=message, fix=finding.hint or "correct it")
+
+
+def _syntax_errors(texts: Mapping[str, str]) -> Iterator[Oddity]:
+    """Templates beside or below the head file of a tier or runtime that are no Jinja."""
+    heads = {str(PurePosixPath(name).parent) for name in texts if PurePosixPath(name).name in _HEAD_NAMES}
+    environment = Environment()  # noqa: S701 - only parses
+    for name, text in texts.items():
+        if name.endswith(_TEMPLATE) and heads & {str(folder) for folder in PurePosixPath(name).parents}:
+            try:
+                environment.parse(text)
+            except TemplateSyntaxError as error:
+                message = f"reading template: {error.message}"
+                yield Oddity(
+                    rule="template-syntax", file=name, at_line=error.lineno, message=message, fix="correct the syntax"
+                )
