@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -30,6 +31,8 @@ _INFERENCE_NAME = re.compile(
     r"(^|[^a-z])(v?llms?|vllm|sglang|tgi|triton|llama|llama-cpp|mistral|mistralrs|qwen[0-9]*|gemma|deepseek|inference|models?|"
     r"parakeet|whisper|embeddings?|openai|predictor|completions?)([^a-z]|$)"
 )
+_SURE_SLIP = 0.88
+"""How alike two names are of which one is certainly a slip, such as `chat` and `chatt`."""
 _MADE_BY = re.compile(
     r"-(predictor(-default)?|kserve-workload-svc|epp(-service)?|head-svc|serve-svc|frontend|transformer)$"
 )
@@ -184,7 +187,7 @@ class Shown:
         self._by_name: dict[tuple[str, str], list[Object]] = {}
         self._namespaces: dict[str, set[str | None]] = {}
         for kind in ("Service", "Gateway", "InferencePool", "ListenerSet", "XListenerSet", "Backend"):
-            for found in world.of_kind(kind):
+            for found in gateways(world) if kind == "Gateway" else world.of_kind(kind):
                 self._by_name.setdefault((kind, found.name), []).append(found)
                 self._namespaces.setdefault(kind, set()).add(found.namespace)
 
@@ -220,7 +223,7 @@ class Shown:
         if kind == "Service" and self._is_made(name, namespace):
             return False
         if namespace in self._open:
-            return self.near(kind, name, namespace) is not None
+            return bool(get_close_matches(name, self.names(kind, namespace), n=1, cutoff=_SURE_SLIP))
         seen = self._namespaces[kind]
         is_seen = namespace is None or namespace in seen or None in seen
         return is_seen or (kind == "Service" and any(pod.namespace == namespace for pod in self._world.pods))

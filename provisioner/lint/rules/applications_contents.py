@@ -49,6 +49,7 @@ _WORKLOADS = {
     "InferencePool",
     "Backend",
 }
+_PATIENT_RETRIES = 5
 _ROUTES = {"HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "Ingress"}
 
 
@@ -108,7 +109,7 @@ def app_needs_definition_of_another(world: World) -> Iterator[Hit]:
             if not others or any(other.at is app.at for other, _ in others) or _skips_dry_run(found):
                 continue
             other, definition = others[0]
-            if app.at is not other.at and not _is_ordered(world, other, app):
+            if app.at is not other.at and not (_has_rising_waves(other, app) and knows_application_health(world)):
                 yield Hit(
                     at=found,
                     path=("kind",),
@@ -140,12 +141,14 @@ def _groups(chart: str | None) -> tuple[str, ...]:
 def app_needs_operator_of_another(world: World) -> Iterator[Hit]:
     """An Application delivers custom objects whose operator another Application installs.
 
-    The chart of the operator brings the definitions. Argo CD does not order separate Applications: on a new cluster the
-    custom objects come first, the sync fails with "no matches for kind", and by default it is tried five times in about
-    two minutes only. Put chart and objects in one Application (several sources) or a Stack. Nothing is said where the
-    object skips the dry run, the Application retries without limit or often, or waves with a health check order both.
+    The chart of the operator brings the definitions. Argo CD does not order separate Applications: on a new cluster
+    the custom objects come first, the sync fails with "no matches for kind", and by default it is tried five times in
+    about two minutes only. Put chart and objects in one Application (several sources) or a Stack. Nothing is said
+    where the object skips the dry run, the Application is told to retry, or waves order both and nothing shows that
+    Argo CD does not wait.
     """
     charts = _charts(world)
+    waits = knows_application_health(world) or world.find("ConfigMap", "argocd-cm") is None
     for app, delivery in deliveries(world):
         if _retries_for_long(app):
             continue
@@ -156,7 +159,7 @@ def app_needs_operator_of_another(world: World) -> Iterator[Hit]:
             if not others or found.group in own or found.kind in told or _skips_dry_run(found):
                 continue
             other, chart = others[0]
-            if found.kind == "CustomResourceDefinition" or _is_ordered(world, other, app):
+            if found.kind == "CustomResourceDefinition" or (_has_rising_waves(other, app) and waits):
                 continue
             told.add(found.kind)
             yield Hit(
@@ -176,15 +179,15 @@ def _skips_dry_run(found: Object) -> bool:
 
 def _retries_for_long(app: App) -> bool:
     limit = whole(app.spec, "syncPolicy", "retry", "limit")
-    return limit is not None and (limit < 0 or limit >= 10)
+    return limit is not None and (limit < 0 or limit >= _PATIENT_RETRIES)
 
 
-def _is_ordered(world: World, first: App, second: App) -> bool:
-    """Whether waves order two Applications and Argo CD waits for the first one."""
+def _has_rising_waves(first: App, second: App) -> bool:
+    """Whether waves of an app of apps put one Application before another."""
     if not (isinstance(first.at, Object) and isinstance(second.at, Object)):
         return False
     has_waves = annotation(first.at, "sync-wave") or annotation(second.at, "sync-wave")
-    return bool(has_waves) and wave(first.at) < wave(second.at) and knows_application_health(world)
+    return bool(has_waves) and wave(first.at) < wave(second.at)
 
 
 @rule("app-values-ref-unknown", Severity.ERROR)
