@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
+from provisioner.lint.rules._nearest import nearest
 from provisioner.lint.rules._tenant import has_hole, literal
 from provisioner.lint.values import items, mapping
 from provisioner.lint.world import Object, TenantValues, World
@@ -36,10 +37,10 @@ def project_names(namespace: str | None) -> tuple[str, ...]:
     return tuple(namespace[len(prefix) :] for prefix in PREFIXES if namespace.startswith(prefix))
 
 
-def project_of(world: World, namespace: str | None) -> Object | None:
-    """The Project whose namespace it is, where the world has it."""
-    found = (world.find("Project", name) for name in project_names(namespace))
-    return next((value for value in found if value is not None), None)
+def project_of(world: World, value: Object) -> Object | None:
+    """The Project in whose namespace an object stands, where the world has it."""
+    found = (nearest(world, "Project", name, to=value.file) for name in project_names(value.namespace))
+    return next((project for project in found if project is not None), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +95,18 @@ def chosen(template: Object, wanted: str | None) -> Version | None:
     return max(fitting, key=lambda entry: entry[0])[1] if fitting else None
 
 
+def template_of(world: World, instance: Object) -> Object | None:
+    """The VirtualClusterTemplate that an instance names, where the world has it."""
+    name = literal(instance.value, "spec", "templateRef", "name")
+    return nearest(world, "VirtualClusterTemplate", name, to=instance.file)
+
+
+def version_of(world: World, instance: Object) -> Version | None:
+    """The version of its template that an instance gets, None where that cannot be told."""
+    template = template_of(world, instance)
+    return chosen(template, literal(instance.value, "spec", "templateRef", "version")) if template else None
+
+
 @dataclass(frozen=True, eq=False)
 class Placement:
     """Values of a tenant cluster that are, or may be, used in a Project; without `instance` any instance is meant."""
@@ -110,31 +123,28 @@ def placements(world: World) -> tuple[Placement, ...]:
 
 
 def _placements(world: World) -> Iterator[Placement]:
-    values: dict[str, list[TenantValues]] = {}
+    values: dict[int, list[TenantValues]] = {}
     for tenant in world.tenants:
-        if tenant.template is not None and tenant.template.kind == "VirtualClusterTemplate":
-            values.setdefault(tenant.template.name, []).append(tenant)
+        values.setdefault(id(tenant.template), []).append(tenant)
         name = literal(tenant.value, "platform", "project")
-        project = world.find("Project", name) if name else None
+        project = nearest(world, "Project", name, to=tenant.file)
         if project is not None:
             yield Placement(project, tenant, None)
-    used: set[tuple[str, str]] = set()
+    used: set[tuple[int, int]] = set()
     for instance in world.of_kind("VirtualClusterInstance"):
-        project = project_of(world, instance.namespace)
-        name = literal(instance.value, "spec", "templateRef", "name")
-        template = world.find("VirtualClusterTemplate", name) if name else None
-        version = chosen(template, literal(instance.value, "spec", "templateRef", "version")) if template else None
+        project = project_of(world, instance)
+        version = version_of(world, instance)
         if project is None or version is None:
             continue
-        used.add((project.name, version.template.name))
-        for tenant in values.get(version.template.name, ()):
+        used.add((id(project), id(version.template)))
+        for tenant in values.get(id(version.template), ()):
             if tenant.path[: len(version.path)] == version.path:
                 yield Placement(project, tenant, instance)
     for project in world.of_kind("Project"):
         for _, allowed in items(project.value, "spec", "allowedTemplates"):
-            name = literal(allowed, "name") or ""
-            if (project.name, name) not in used:
-                yield from (Placement(project, tenant, None) for tenant in values.get(name, ()))
+            template = nearest(world, "VirtualClusterTemplate", literal(allowed, "name"), to=project.file)
+            if template is not None and (id(project), id(template)) not in used:
+                yield from (Placement(project, tenant, None) for tenant in values.get(id(template), ()))
 
 
 def allows(entries: Any, name: str) -> bool:

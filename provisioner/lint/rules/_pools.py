@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
+from provisioner.lint.rules._nearest import choose
 from provisioner.lint.rules._tenant import has_hole, literal
 from provisioner.lint.values import items, look, mapping, texts, whole
 from provisioner.lint.world import Object, TenantValues, World
@@ -83,17 +84,20 @@ class NodeOffer:
 
 @dataclass(frozen=True, eq=False)
 class Offers:
-    """All node types of a world, by provider. `known` are the providers whose types are all known."""
+    """All node types of a world, by provider; a provider may stand in the folders of several environments."""
 
-    known: Mapping[str, Sequence[NodeOffer]]
+    known: Mapping[str, Sequence[Sequence[NodeOffer]]]
+
+    def of(self, provider: str | None, *, to: str) -> Sequence[NodeOffer]:
+        """The types of the provider that a file means; none where it is not known, or has none."""
+        found = [offered for offered in self.known.get(provider or "", ()) if offered]
+        return choose(found, file_of=lambda offered: offered[0].owner.file, to=to) or ()
 
     def matching(self, pool: Pool) -> Sequence[NodeOffer] | None:
         """The types that a pool may take, None where that cannot be told."""
-        offered = self.known.get(pool.provider or "")
-        if offered is None:
-            return None
+        offered = self.of(pool.provider, to=pool.tenant.file)
         answers = [_matches(pool, offer, offered) for offer in offered]
-        if any(answer is None for answer in answers):
+        if not offered or any(answer is None for answer in answers):
             return None
         return [offer for offer, answer in zip(offered, answers, strict=True) if answer]
 
@@ -125,20 +129,23 @@ def provider_types(provider: Object) -> Iterator[NodeOffer]:
                 yield NodeOffer(provider, (*path, *at), provider.name, name, value, own)
 
 
+@lru_cache(maxsize=1)
 def offers_of(world: World) -> Offers:
     """What the NodeProviders of a world offer, with the NodeType objects of providers that are not in it."""
-    known: dict[str, list[NodeOffer]] = {}
+    known: dict[str, list[list[NodeOffer]]] = {}
     for provider in world.of_kind("NodeProvider"):
         if provider.name and not has_hole(provider.name) and mapping(provider.value, "spec"):
-            known[provider.name] = list(provider_types(provider))
-    providers = set(known)
+            known.setdefault(provider.name, []).append(list(provider_types(provider)))
+    loose: dict[tuple[str, str], list[NodeOffer]] = {}
     for value in world.of_kind("NodeType"):
         reference = literal(value.value, "spec", "providerRef")
-        if reference and reference not in providers and value.name.startswith(f"{reference}."):
+        if reference and reference not in known and value.name.startswith(f"{reference}."):
             short = value.name[len(reference) + 1 :]
             properties = texts(value.value, "spec", "properties")
-            spec = mapping(value.value, "spec")
-            known.setdefault(reference, []).append(NodeOffer(value, (), reference, short, spec, properties))
+            offer = NodeOffer(value, (), reference, short, mapping(value.value, "spec"), properties)
+            loose.setdefault((reference, value.file.rpartition("/")[0]), []).append(offer)
+    for (reference, _), offered in loose.items():
+        known.setdefault(reference, []).append(offered)
     return Offers(known)
 
 

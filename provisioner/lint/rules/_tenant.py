@@ -62,7 +62,9 @@ def chart_version(tenant: TenantValues) -> tuple[int, int] | None:
 
 
 def is_production(tenant: TenantValues) -> bool:
-    """Whether profile, labels, name or file say that customers depend on it."""
+    """Whether profile, labels, name or file say that customers depend on it, and no newer version takes its place."""
+    if _is_superseded(tenant):
+        return False
     if tenant.profile is not None:
         return tenant.profile in PRODUCTION
     words = set(re.split(r"[-_./]", tenant.file.lower()))
@@ -71,6 +73,13 @@ def is_production(tenant: TenantValues) -> bool:
         labels = tenant.template.labels
         words |= {value.lower() for key, value in labels.items() if key.rpartition("/")[2] in _MARKS}
     return bool(words & PRODUCTION)
+
+
+def _is_superseded(tenant: TenantValues) -> bool:
+    """Whether the values belong to a template's version that another one follows; published versions never change."""
+    if tenant.template is None or tenant.path[:2] != ("spec", "versions"):
+        return False
+    return tenant.path[2] != len(look(tenant.template.value, "spec", "versions") or ()) - 1
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,8 @@ def pool_selects_nothing(world: World) -> Iterator[Hit]:
     offers = offers_of(world)
     for pool in _every_pool(world):
         if pool.selector and offers.matching(pool) == [] and not _is_told_elsewhere(pool):
-            known = ", ".join(sorted(offer.short_name for offer in offers.known[pool.provider or ""])) or "none"
+            offered = offers.of(pool.provider, to=pool.tenant.file)
+            known = ", ".join(sorted(offer.short_name for offer in offered))
             message = f"selecting node types: pool `{pool.shown}` matches no type of provider: `{pool.provider}`"
             path = pool.selector[0][0]
             yield Hit(at=pool.tenant, path=path, message=message, fix=f"select one of its types: {known}")

@@ -276,3 +276,20 @@ def node_type_quantity_malformed(world: World) -> Iterator[Hit]:
                     message = f"describing node type: {key} is no quantity: `{value}`"
                     path = (*offer.path, "resources", key)
                     yield Hit(at=provider, path=path, message=message[:200], fix="write it like `64Gi`")
+
+
+@rule("terraform-without-user-data", Severity.WARNING)
+def terraform_without_user_data(world: World) -> Iterator[Hit]:
+    """A Terraform node template does not pass the user data on.
+
+    A machine joins its tenant cluster by the script in `var.vcluster.userData`. Without it the machine starts,
+    costs money and never becomes a node.
+    """
+    for provider, path, block in _terraform(world):
+        for at, template in _templates(block):
+            text = literal(template, "inline") or ""
+            passes = "userData" in text or re.search(r"var\.vcluster(?![.\w])", text)
+            if text and at[-1] == "nodeTemplate" and "resource" in text and not passes:
+                message = "making nodes: the template does not use `var.vcluster.userData`"
+                fix = "give it to the machine, such as `user_data = var.vcluster.userData`"
+                yield Hit(at=provider, path=(*path, *at, "inline"), message=message, fix=fix)

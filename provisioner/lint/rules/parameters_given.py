@@ -15,6 +15,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name, unknown_name_hint
 from provisioner.lint.rule import Hit, Located, rule
+from provisioner.lint.rules._nearest import nearest
 from provisioner.lint.rules._parameters import Given, declared, read_given, refusal, variables
 from provisioner.lint.rules._platform import chosen
 from provisioner.lint.rules._tenant import applications, has_hole, literal, stacks
@@ -44,7 +45,7 @@ class Giving:
 
     def declared_in(self, world: World) -> Mapping[str, Mapping[str, Any]] | None:
         """What the template declares, None where it is not known."""
-        template = world.find(self.kind, self.template) if self.template else None
+        template = nearest(world, self.kind, self.template, to=self.at.file)
         if template is None:
             return None
         if self.kind != "VirtualClusterTemplate":

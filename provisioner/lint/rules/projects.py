@@ -29,7 +29,7 @@ _QUOTAS = (
 )
 _QUOTA_PREFIXES = ("virtualclusterinstances.template=", "nodeclaims.provider=", "spaceinstances.template=")
 _KUBERNETES_QUOTA = re.compile(
-    r"count/.+|(limits|requests)\..+|.+\.storageclass\.storage\.k8s\.io/.+|services(\.nodeports|\.loadbalancers)?|pods|"
+    r"count/.+|limits\.(cpu|memory|ephemeral-storage)|requests\..+|.+\.storageclass\.storage\.k8s\.io/.+|services(\.nodeports|\.loadbalancers)?|pods|"
     r"secrets|configmaps|persistentvolumeclaims|replicationcontrollers|resourcequotas|cpu|memory|storage|ephemeral-storage"
 )
 
@@ -216,7 +216,7 @@ def quota_below_instances(world: World) -> Iterator[Hit]:
     """
     counts: Counter[int] = Counter()
     for instance in world.of_kind("VirtualClusterInstance"):
-        project = project_of(world, instance.namespace)
+        project = project_of(world, instance)
         counts[id(project)] += 1
     for project in world.of_kind("Project"):
         limit = literal(project.value, "spec", "quotas", "project", "virtualclusterinstances")
@@ -233,7 +233,7 @@ def template_not_allowed(world: World) -> Iterator[Hit]:
     `allowedTemplates` names templates, or `*` for all of a kind; the Platform refuses an instance of any other one.
     """
     for instance in world.of_kind("VirtualClusterInstance"):
-        project = project_of(world, instance.namespace)
+        project = project_of(world, instance)
         name = literal(instance.value, "spec", "templateRef", "name")
         entries = [entry for _, entry in items(project.value if project else None, "spec", "allowedTemplates")]
         names = {
@@ -254,7 +254,7 @@ def cluster_not_allowed(world: World) -> Iterator[Hit]:
     `allowedClusters` names clusters, or `*`; an instance whose `clusterRef` names another one is refused.
     """
     for instance in world.of_kind("VirtualClusterInstance"):
-        project = project_of(world, instance.namespace)
+        project = project_of(world, instance)
         name = literal(instance.value, "spec", "clusterRef", "cluster")
         entries = items(project.value if project else None, "spec", "allowedClusters")
         names = {str(look(entry, "name")) for _, entry in entries}

@@ -203,11 +203,11 @@ def project_node_type_unknown(world: World) -> Iterator[Hit]:
     All types of a NodeProvider stand in its `nodeTypes`, so an allowed `<provider>.<type>` that is not among them
     is never any node's: the Project allows less than it seems to.
     """
-    offers = offers_of(world).known
+    offers = offers_of(world)
     for project in world.of_kind("Project"):
         for path, name in _node_types(project):
             provider, _, short_name = name.partition(".")
-            known = [offer.short_name for offer in offers.get(provider, ())]
+            known = [offer.short_name for offer in offers.of(provider, to=project.file)]
             if known and short_name not in ("*", *known):
                 message = f"allowing node types: provider {provider} does not offer: `{name}`"
                 yield Hit(at=project, path=path, message=message, fix=unknown_name_hint(short_name, known))

@@ -244,3 +244,38 @@ def database_password_in_values(world: World) -> Iterator[Hit]:
             yield Hit(
                 at=tenant, path=path, message=message, fix="use `external.connector`, or a Secret and `statefulSet.env`"
             )
+
+
+@rule("tenant-quota-of-gpus-malformed", Severity.ERROR)
+def tenant_quota_of_gpus_malformed(world: World) -> Iterator[Hit]:
+    """A tenant cluster's quota bounds GPUs by a key that Kubernetes refuses.
+
+    Extended resources are bounded by `requests.<name>` only, such as `requests.nvidia.com/gpu`; `nvidia.com/gpu` and
+    `limits.nvidia.com/gpu` make the ResourceQuota invalid, and the release with it.
+    """
+    path = ("policies", "resourceQuota", "quota")
+    for tenant in world.tenants:
+        for key in mapping(tenant.value, *path):
+            name = str(key).removeprefix("limits.")
+            if re.match(r"(nvidia|amd|gpu\.intel)\.com/", name):
+                message = f"bounding GPUs: the quota wants `requests.{name}`, found: `{key}`"
+                yield Hit(at=tenant, path=(*path, key), message=message, fix=f"write `requests.{name}`")
+
+
+@rule("quota-without-limit-range", Severity.ERROR)
+def quota_without_limit_range(world: World) -> Iterator[Hit]:
+    """A tenant cluster's quota demands CPU limits, and its limit range, which would set them, is off.
+
+    With `limits.cpu` in a quota every pod must have a CPU limit. The control plane's own pod has none by default,
+    so it is refused first (vCluster issue 1746). The default quota has `limits.cpu`.
+    """
+    for tenant in world.tenants:
+        policies = mapping(tenant.value, "policies")
+        limits = look(tenant.value, "controlPlane", "statefulSet", "resources", "limits", "cpu")
+        quota = mapping(policies, "resourceQuota", "quota")
+        demands = quota.get("limits.cpu", "default") not in (None, "")
+        is_off = look(policies, "limitRange", "enabled") in (False, "false")
+        if is_on(policies, "resourceQuota", "enabled") and demands and is_off and not limits:
+            message = "bounding tenant cluster: `limits.cpu` without a limit range refuses the control plane's pod"
+            path = ("policies", "limitRange", "enabled")
+            yield Hit(at=tenant, path=path, message=message, fix="leave `policies.limitRange.enabled` at auto")

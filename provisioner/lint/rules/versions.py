@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._platform import chosen, parts_of, versions_of
+from provisioner.lint.rules._platform import chosen, parts_of, template_of, versions_of
 from provisioner.lint.rules._pools import pools
 from provisioner.lint.rules._tenant import chart_version, has_hole, is_on, literal
 from provisioner.lint.values import items, look, mapping
@@ -230,8 +230,7 @@ def instance_version_floating(world: World) -> Iterator[Hit]:
     for instance in world.of_kind("VirtualClusterInstance"):
         path = ("spec", "templateRef", "version")
         found = look(instance.value, *path)
-        name = literal(instance.value, "spec", "templateRef", "name")
-        template = world.find("VirtualClusterTemplate", name) if name else None
+        template = template_of(world, instance)
         has_versions = template is not None and bool(look(template.value, "spec", "versions"))
         parts = parts_of(found) if isinstance(found, str) else None
         if (parts and "x" in parts and found != "x.x.x") or (not found and has_versions):
@@ -254,7 +253,7 @@ def instance_version_unknown(world: World) -> Iterator[Hit]:
         path = ("spec", "templateRef", "version")
         found = literal(instance.value, *path)
         name = literal(instance.value, "spec", "templateRef", "name")
-        template = world.find("VirtualClusterTemplate", name) if name else None
+        template = template_of(world, instance)
         if not found or template is None or parts_of(found) is None:
             continue
         numbers = [version.number for version in versions_of(template)]
@@ -280,3 +279,18 @@ def chart_name_outdated(world: World) -> Iterator[Hit]:
         if name and name.startswith("vcluster-"):
             message = f"choosing chart: it ended with 0.20: `{name}`"
             yield Hit(at=owner, path=(*path, "chart", "name"), message=message, fix="use the chart `vcluster`")
+
+
+@rule("sync-once-kept", Severity.WARNING)
+def sync_once_kept(world: World) -> Iterator[Hit]:
+    """A tenant cluster's manifest asks for a one-time sync with its template.
+
+    `templateRef.syncOnce` resets itself after one sync. Kept in a manifest, whoever applies it again syncs again: a
+    change of an unversioned template then reaches tenants at any later apply, and Argo CD never sees the object as
+    synced.
+    """
+    for instance in world.of_kind("VirtualClusterInstance"):
+        path = ("spec", "templateRef", "syncOnce")
+        if look(instance.value, *path) is True:
+            message = "following template: `syncOnce` resets itself, and stays in this manifest"
+            yield Hit(at=instance, path=path, message=message, fix="use template versions, and change the pin")
