@@ -12,7 +12,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._metric_names import KNOWN, RENAMED, bare
+from provisioner.lint.rules._metric_names import GPU_METRICS, KNOWN, RENAMED, bare
 from provisioner.lint.rules._reach import monitors, port_number
 from provisioner.lint.rules._scaling import engines_in, query, scalers, target
 from provisioner.lint.server_kinds import EngineKind
@@ -22,6 +22,7 @@ from provisioner.lint.world import Object, World
 _NAME = re.compile(r"(?<![\w:])(vllm|sglang|llamacpp):([A-Za-z0-9_:]+)(?![A-Za-z0-9_:*]|\.[*+])")
 _UNDERSCORED = re.compile(r"(?<![\w:])(vllm|sglang|llamacpp)_([a-z0-9_]+)")
 _CLOSE = 0.85
+_CLOSE_GPU = 0.9
 _OF = {"vllm": EngineKind.VLLM, "sglang": EngineKind.SGLANG, "llamacpp": EngineKind.LLAMA_CPP}
 
 
@@ -120,6 +121,41 @@ def metric_unknown(world: World) -> Iterator[Hit]:
             yield Hit(
                 at=found.at, path=found.path, message=message, fix="compare with what the engine's /metrics shows"
             )
+
+
+@rule("gpu-metric-misspelt", Severity.WARNING)
+def gpu_metric_misspelt(world: World) -> Iterator[Hit]:
+    """A query asks for a GPU metric whose name is nearly one that the DCGM exporter shows.
+
+    Prometheus answers an unknown name with an empty result. DCGM has more fields than the exporter shows by default;
+    a field of a list of your own needs no change.
+    """
+    for found in _queries(world):
+        for name in dict.fromkeys(re.findall(r"\bDCGM_FI_[A-Z0-9_]+", found.text)):
+            near = difflib.get_close_matches(name, GPU_METRICS, n=1, cutoff=_CLOSE_GPU)
+            if near and name not in GPU_METRICS:
+                message = f"querying metrics: the exporter shows no `{name}`"
+                yield Hit(at=found.at, path=found.path, message=message, fix=f"did you mean {near[0]}?")
+
+
+@rule("scaler-metric-not-adapted", Severity.WARNING)
+def scaler_metric_not_adapted(world: World) -> Iterator[Hit]:
+    """A HorizontalPodAutoscaler asks for a metric that the adapter in the folder does not offer.
+
+    The names of pod metrics are what the rules of prometheus-adapter make of Prometheus' series (`as`, or the name of
+    the series); for any other the autoscaler reports "unable to get metric" and does nothing.
+    """
+    adapters = tuple(_adapter_queries(world))
+    offered = {name for found in adapters for name in re.findall(r"\bas:\s*[\"']?([\w:]+)[\"']?\s*[}\n]", found.text)}
+    offered |= {name for found in adapters for name in re.findall(r"seriesQuery:\s*[\"']?([\w:]+)", found.text)}
+    patterns = any(re.search(r"\bas:\s*\S*\$|seriesQuery:\s*[\"']?\{|matches:", found.text) for found in adapters)
+    for scaler in scalers(world) if adapters and not patterns else ():
+        for path, trigger in scaler.triggers() if not scaler.is_keda else ():
+            name = text(trigger, "pods", "metric", "name")
+            if name and name not in offered:
+                message = f"scaling {scaler.name}: the adapter's rules make no metric `{name}`"
+                fix = f"they make: {', '.join(sorted(offered)) or 'none'}"
+                yield Hit(at=scaler.at, path=(*path, "pods", "metric", "name"), message=message, fix=fix)
 
 
 @rule("metric-without-colon", Severity.ERROR)

@@ -30,7 +30,7 @@ def wanted_gpus(engine: Engine) -> int | None:
     data = data or engine.count("data")
     if engine.kind not in _CUT or engine.is_multi_node or tensor is None or pipeline is None or data is None:
         return None
-    if engine.kind is EngineKind.TGI and engine.value("tensor") is None:
+    if min(tensor, pipeline, data) < 1 or (engine.kind is EngineKind.TGI and engine.value("tensor") is None):
         return None
     return tensor * pipeline * (1 if engine.find("--enable-dp-attention") else data)
 
