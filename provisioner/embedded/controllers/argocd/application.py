@@ -162,7 +162,7 @@ class Applications:
     async def _apply(self, look: _Look, comparison: Comparison) -> None:
         automated = look.wanted.automated or {}
         try:
-            if look.wanted.creates_namespace and comparison.resources:
+            if look.wanted.creates_namespace:
                 await look.target.ensure_namespace(look.wanted.namespace)
             after, waiting = await look.target.apply(comparison)
             if waiting is None and automated.get("prune"):
