@@ -82,6 +82,12 @@ def _is_superseded(tenant: TenantValues) -> bool:
     return tenant.path[2] != len(look(tenant.template.value, "spec", "versions") or ()) - 1
 
 
+def only_tenant(world: World) -> TenantValues | None:
+    """The tenant cluster that loose objects of the world must be meant for; None where there are several, or none."""
+    current = [tenant for tenant in world.tenants if not _is_superseded(tenant)]
+    return current[0] if len(current) == 1 else None
+
+
 @dataclass(frozen=True)
 class Deployed:
     """One entry of `deploy.argoCD.applications` or `deploy.stacks`."""

@@ -16,7 +16,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pools import NODE_TYPE, OPERATORS, NodeOffer, Pool, offers_of, pools, term_values
 from provisioner.lint.rules._schedule import is_cron, is_duration, seconds
-from provisioner.lint.rules._tenant import brings_nodes, has_hole, literal
+from provisioner.lint.rules._tenant import brings_nodes, has_hole, literal, only_tenant
 from provisioner.lint.values import is_known, items, look, mapping, whole
 from provisioner.lint.world import TenantValues, World
 
@@ -292,10 +292,11 @@ def pool_cuts_drain(world: World) -> Iterator[Hit]:
     `terminationGracePeriod` bounds the whole drain of a node: pods whose own grace period is longer are killed in the
     middle of their answers.
     """
-    if len(world.tenants) != 1 or not brings_nodes(world.tenants[0]):
+    tenant = only_tenant(world)
+    if tenant is None or not brings_nodes(tenant):
         return
     longest = max((whole(pod.spec, "terminationGracePeriodSeconds") or 0 for pod in world.pods), default=0)
-    for pool in pools(world.tenants[0]):
+    for pool in pools(tenant):
         found = literal(pool.value, "terminationGracePeriod")
         bound = seconds(found) if found else None
         if bound is not None and bound < longest:
@@ -311,9 +312,8 @@ def claims_on_dynamic_pools(world: World) -> Iterator[Hit]:
     Karpenter ignores pods that ask for devices by resource claims alone (its default `ignore-dra-requests=true`),
     so they wait for a node that nobody adds. Use static pools for DRA.
     """
-    if len(world.tenants) != 1:
-        return
-    found = list(pools(world.tenants[0]))
+    tenant = only_tenant(world)
+    found = list(pools(tenant)) if tenant is not None else []
     if not found or any(pool.is_static and pool.quantity != 0 for pool in found):
         return
     pod = next((pod for pod in world.pods if look(pod.spec, "resourceClaims")), None)

@@ -19,6 +19,7 @@ from provisioner.lint.rules._tenant import (
     is_on,
     literal,
     objects_of,
+    only_tenant,
     shares_nodes,
 )
 from provisioner.lint.values import is_known, look, mapping
@@ -206,7 +207,7 @@ def policies_nobody_enforces(world: World) -> Iterator[Hit]:
         if flannel is False or has_hole(flannel) or any(word in deployed_words(tenant) for word in _CNIS):
             continue
         found = next((value for value in objects_of(world, tenant) if value.kind == "NetworkPolicy"), None)
-        if found is None and not _is_alone(world, tenant):
+        if found is None and only_tenant(world) is not tenant:
             continue
         found = found or next(world.of_kind("NetworkPolicy"), None)
         if found is not None:
@@ -214,11 +215,6 @@ def policies_nobody_enforces(world: World) -> Iterator[Hit]:
             message = f"enforcing network policies: Flannel enforces none of them, such as: `{found.title}`"
             fix = "set `deploy.cni.flannel.enabled: false` and install Calico or Cilium in the tenant cluster first"
             yield Hit(at=tenant, path=path, message=message, fix=fix)
-
-
-def _is_alone(world: World, tenant: TenantValues) -> bool:
-    """Whether loose objects of the world can only be meant for this tenant cluster."""
-    return world.tenants == (tenant,)
 
 
 @rule("workload-policy-without-effect", Severity.ERROR)

@@ -13,7 +13,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._tenant import brings_nodes, has_hole, is_on, literal, objects_of, shares_nodes
+from provisioner.lint.rules._tenant import brings_nodes, has_hole, is_on, literal, objects_of, only_tenant, shares_nodes
 from provisioner.lint.values import is_known, items, look, mapping, texts
 from provisioner.lint.world import TenantValues, World
 
@@ -198,9 +198,10 @@ def synced_backend_unsupported(world: World) -> Iterator[Hit]:
     The Gateway sync translates core Services as backends only; an InferencePool, and GRPCRoute, TCPRoute and UDPRoute
     altogether, stay behind. Serve those with a gateway inside the tenant cluster.
     """
-    if len(world.tenants) != 1 or not shares_nodes(world.tenants[0]):
+    tenant = only_tenant(world)
+    if tenant is None or not shares_nodes(tenant):
         return
-    kinds = mapping(world.tenants[0].value, "sync", "toHost", "gatewayApi")
+    kinds = mapping(tenant.value, "sync", "toHost", "gatewayApi")
     if not (is_on(kinds, "enabled") or is_on(kinds, "httpRoutes", "enabled")) or world.has("GatewayClass"):
         return
     for route in world.of_kind("HTTPRoute"):
