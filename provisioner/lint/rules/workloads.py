@@ -13,6 +13,7 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pods import every_pod, folder, volumes
+from provisioner.lint.rules._schedule import is_cron
 from provisioner.lint.rules._selectors import Selector, pod_labels, selector
 from provisioner.lint.values import Hole, is_known, items, look, mapping, text
 from provisioner.lint.world import Object, PodTemplate, World
@@ -217,14 +218,14 @@ def port_name_refused(world: World) -> Iterator[Hit]:
 
 @rule("cron-schedule-malformed", Severity.ERROR)
 def cron_schedule_malformed(world: World) -> Iterator[Hit]:
-    """A CronJob's schedule has not the five fields of cron, so the API server refuses it.
+    """A CronJob's schedule is no cron expression of five fields, so the API server refuses it.
 
     Minute, hour, day of month, month, day of week; there is no field for seconds. `@daily` and its like work too.
     """
     for job in world.of_kind("CronJob"):
         schedule = text(job.value, "spec", "schedule")
-        if schedule and not schedule.startswith("@") and len(schedule.split()) != 5 and "{{" not in schedule:
-            message = f"reading schedule: it must have five fields: {shown(schedule)}"
+        if schedule and not schedule.startswith("@") and not is_cron(schedule) and "{{" not in schedule:
+            message = f"reading schedule: not five fields in their bounds: {shown(schedule)}"
             fix = "write minute, hour, day of month, month, day of week, such as `0 3 * * *`"
             yield Hit(at=job, path=("spec", "schedule"), message=message, fix=fix)
 
