@@ -15,7 +15,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, TenantValues, World
 
-PRODUCTION = frozenset({"prod", "production", "live"})
+PRODUCTION = frozenset({"prod", "production"})
 _MARKS = ("env", "environment", "profile", "stage")
 
 
@@ -55,9 +55,9 @@ def chart_version(tenant: TenantValues) -> tuple[int, int] | None:
     """Major and minor version of the chart that reads the values, where it is known."""
     if tenant.template is None:
         return None
-    found = re.match(
-        r"v?([0-9]+)\.([0-9]+)\.", literal(tenant.template.value, *release_path(tenant), "chart", "version") or ""
-    )
+    is_argo = tenant.template.kind == "Application"
+    place = ("spec", "source", "targetRevision") if is_argo else (*release_path(tenant), "chart", "version")
+    found = re.match(r"v?([0-9]+)\.([0-9]+)\.", literal(tenant.template.value, *place) or "")
     return (int(found[1]), int(found[2])) if found else None
 
 

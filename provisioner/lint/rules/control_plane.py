@@ -181,7 +181,8 @@ def _networks(words: str | None) -> list[Network]:
     found = []
     for word in (words or "").split(","):
         try:
-            found.append(ipaddress.ip_network(word.strip()))
+            if "/" in word:
+                found.append(ipaddress.ip_network(word.strip()))
         except ValueError:
             continue
     return found

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from provisioner.domain.finding import Severity, unknown_name_hint
+from provisioner.domain.finding import Severity, nearest_name, unknown_name_hint
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._parameters import filled, given
 from provisioner.lint.rules._platform import PREFIXES, PROJECT_KINDS, Placement, allows, placements, project_of
@@ -48,7 +48,8 @@ def project_template_group(world: World) -> Iterator[Hit]:
                 if group and group != "storage.loft.sh":
                     message = f"allowing in project: unknown group: `{group}`"
                     yield Hit(at=project, path=(*path, "group"), message=message, fix="write `storage.loft.sh`")
-                if kind and kind not in kinds:
+                may_be_new = key == "allowedTemplates" and nearest_name(kind or "", kinds) is None
+                if kind and kind not in kinds and not may_be_new:
                     message = f"allowing in project: unknown kind: `{kind}`"
                     yield Hit(at=project, path=(*path, "kind"), message=message, fix=unknown_name_hint(kind, kinds))
 

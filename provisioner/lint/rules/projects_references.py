@@ -85,7 +85,12 @@ def _of_instances(world: World) -> Iterator[Reference]:
                 yield from _named(value, value.value, "VirtualClusterInstance", destination)
     for value in world.of_kind(*PROJECT_KINDS):
         names = project_names(value.namespace)
-        if names and value.group.endswith("loft.sh") and not any(world.find("Project", name) for name in names):
+        if (
+            names
+            and names[-1] != "default"
+            and value.group.endswith("loft.sh")
+            and not any(world.find("Project", name) for name in names)
+        ):
             yield Reference(value, ("metadata", "namespace"), "Project", names[-1])
 
 
