@@ -177,3 +177,13 @@ def test_digest_names_every_byte(runtime: str) -> None:
     assert digest_tree(dict(reversed(tree.items()))) == digest_tree(tree)
     assert digest_tree({**tree, path: tree[path] + b"\n"}) != digest_tree(tree)
     assert digest_tree({name: text for name, text in tree.items() if name != path}) != digest_tree(tree)
+
+
+def test_changing_the_bounds_changes_the_scaler_and_no_pod() -> None:
+    """Ledger: AUT-04, AUT-05."""
+    few, many = (plan(scaling={"minReplicas": 1, "maxReplicas": most}) for most in (2, 3))
+    before, after = (pack().runtime_tree(planned) for planned in (few, many))
+    assert few.workload == many.workload
+    changed = {name for name in before if before[name] != after[name]}
+    assert {name.split(".")[-3] for name in changed} == {"scaledobject"}
+    assert {name.split(".")[-3] for name in after.keys() - before.keys()} <= {"service", "httproute", "networkpolicy"}
