@@ -185,5 +185,5 @@ def test_changing_the_bounds_changes_the_scaler_and_no_pod() -> None:
     before, after = (pack().runtime_tree(planned) for planned in (few, many))
     assert few.workload == many.workload
     changed = {name for name in before if before[name] != after[name]}
-    assert {name.split(".")[-3] for name in changed} == {"scaledobject"}
+    assert {name.split(".")[-3] for name in changed} == {"scaledobject", "resourcequota"}
     assert {name.split(".")[-3] for name in after.keys() - before.keys()} <= {"service", "httproute", "networkpolicy"}
