@@ -13,6 +13,7 @@ from typing import Any
 
 import typer.core
 import typer.main
+from pack_pages import components_page, tiers_page
 from pydantic import BaseModel
 from rule_pages import rule_pages
 
@@ -34,6 +35,7 @@ def main() -> int:
         "reference/settings.md": settings_page(),
         "reference/request.md": request_page(),
         "reference/tiers.md": tiers_page(),
+        "reference/components.md": components_page(),
         "reference/models.md": models_page(),
         "reference/runtimes.md": runtimes_page(),
         "reference/policies.md": policies_page(),
@@ -111,25 +113,6 @@ def _form_of(annotation: Any) -> tuple[type[BaseModel], str] | None:
 
 def _forms_doc(annotation: Any) -> str:
     return (annotation.__doc__ or "") if isinstance(annotation, type) else ""
-
-
-def tiers_page() -> str:
-    """Every tier of the pack."""
-    rows = [
-        (
-            f"`{tier.name}`",
-            tier.version,
-            str(tier.tenancy),
-            str(tier.node_mode),
-            tier.scheduling,
-            tier.isolation,
-            ", ".join(tier.runtimes),
-            tier.description,
-        )
-        for _, tier in sorted(load_catalog().tiers.items())
-    ]
-    columns = ("tier", "version", "tenancy", "nodes", "scheduling", "isolation", "runtimes", "description")
-    return _page("Tiers", "From `templates/<tier>/tier.yaml`.", columns, rows)
 
 
 def models_page() -> str:
