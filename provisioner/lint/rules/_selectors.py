@@ -14,7 +14,7 @@ from typing import Any
 
 from provisioner.lint.rules._slips import is_slip
 from provisioner.lint.values import Hole, is_known, items, look, mapping, text, texts
-from provisioner.lint.world import PodTemplate, World, same_namespace
+from provisioner.lint.world import PodTemplate, World
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label that every namespace has, with its name."""
@@ -190,8 +190,3 @@ def selected_namespaces(world: World, found: Selector) -> frozenset[str] | None:
         if found.matches({NAMESPACE_NAME: space.name, **mapping(space.value, "metadata", "labels")}):
             names.add(space.name)
     return frozenset(names)
-
-
-def overlapping(one: str | None, others: frozenset[str] | None) -> bool:
-    """Whether a namespace is, or may be, among some."""
-    return others is None or one is None or any(same_namespace(one, other) for other in others)

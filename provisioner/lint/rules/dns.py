@@ -55,9 +55,9 @@ def _may_be_dns(policy: Policy, peer: Any) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _isolated(world: World) -> tuple[tuple[Policy, tuple[Any, ...], bool], ...]:
-    """For every denial of egress that selects pods: the policy, the rules of all policies of such pods, any DNS."""
-    found: dict[int, tuple[Policy, tuple[Any, ...], bool]] = {}
+def _isolated(world: World) -> tuple[tuple[Policy, tuple[Any, ...]], ...]:
+    """Denials of egress that leave pods without DNS, each with the rules of all policies of such pods."""
+    found: dict[int, tuple[Policy, tuple[Any, ...]]] = {}
     for pod in () if has_other_policies(world) else world.pods:
         denied = denying(world, pod, "egress")
         if not denied or pod.spec.get("hostNetwork") is True:
@@ -66,7 +66,7 @@ def _isolated(world: World) -> tuple[tuple[Policy, tuple[Any, ...], bool], ...]:
         reaches = any(_may_reach_dns(policy, item) for policy, item in pairs)
         first = next((policy for policy in denied if not policy.allows("egress")), denied[0])
         if not reaches:
-            found.setdefault(id(first), (first, tuple(item for _, item in pairs), reaches))
+            found.setdefault(id(first), (first, tuple(item for _, item in pairs)))
     return tuple(found.values())
 
 
@@ -77,7 +77,7 @@ def dns_denied(world: World) -> Iterator[Hit]:
     Egress is denied by default and no rule allows DNS (port 53, UDP and TCP, to kube-dns in kube-system), so every
     host name fails to resolve, also those of Services.
     """
-    for policy, rules, _ in _isolated(world):
+    for policy, rules in _isolated(world):
         if rules:
             message = "allowing egress: no policy of these pods allows DNS"
             fix = "allow ports 53 UDP and TCP to the pods k8s-app: kube-dns in namespace kube-system"
@@ -91,7 +91,7 @@ def egress_denied_altogether(world: World) -> Iterator[Hit]:
     That is right for an engine whose weights lie on its volume and which nobody scrapes by name; all others fail at
     the first host name.
     """
-    for policy, rules, _ in _isolated(world):
+    for policy, rules in _isolated(world):
         if not rules:
             message = "allowing egress: no policy of these pods allows any, so not even DNS works"
             fix = "allow ports 53 UDP and TCP to kube-dns in kube-system; silence this if nothing is meant to go out"
