@@ -79,7 +79,8 @@ def _is_superseded(tenant: TenantValues) -> bool:
     """Whether the values belong to a template's version that another one follows; published versions never change."""
     if tenant.template is None or tenant.path[:2] != ("spec", "versions"):
         return False
-    return tenant.path[2] != len(look(tenant.template.value, "spec", "versions") or ()) - 1
+    versions = sum(1 for _ in items(tenant.template.value, "spec", "versions"))
+    return tenant.path[2] != versions - 1
 
 
 def only_tenant(world: World) -> TenantValues | None:

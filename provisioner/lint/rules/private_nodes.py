@@ -269,6 +269,7 @@ def runtime_nobody_installs(world: World) -> Iterator[Hit]:
     installed = {value.name for value in world.of_kind("RuntimeClass")}
     told = "".join(deployed_words(tenant) for tenant in world.tenants)
     told += repr([value.name for value in world.of_kind("Application", "ArgoCDApplication", "StackInstance")]).lower()
+    told += repr([value.value for value in world.of_kind("ArgoCDApplicationTemplate")]).lower()
     for pod in world.pods:
         wanted = literal(pod.spec, "runtimeClassName") or ""
         if wanted.startswith("vnode") and wanted not in installed and "vnode" not in told:
