@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import update_wrapper
+from functools import lru_cache, update_wrapper
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from jinja2 import BaseLoader, Environment, StrictUndefined, Template, TemplateError, TemplateNotFound, nodes
@@ -31,7 +32,7 @@ FILTERS_FOR_SLOTS = frozenset({"indent"})
 WHITESPACE: Mapping[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
 """How templates treat blanks around blocks."""
 
-_LINE = re.compile(f"{LINE_OPEN}([0-9]+):([0-9]+){LINE_CLOSE}")
+_LINE = re.compile(f"{LINE_OPEN}([^{LINE_OPEN}]+):([0-9]+){LINE_CLOSE}")
 _HINT = "compute it in Python, or make it a shape parameter"
 
 
@@ -87,10 +88,10 @@ def render_with_slots(
         raise refused(_place_of(error, files, name), str(error), reason="SlotMisused", hint=_HINT) from error
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
         raise refused(_place_of(error, files, name), str(error), reason="TemplateFailed") from error
-    trees = loader.trees
+    trees = {name: found.tree for name, found in loader.parsed.items()}
     check_slot_uses(trees, slots, FILTERS_FOR_SLOTS, refuse=_refuse_use)
-    used = frozenset[str]().union(*(find_undeclared_variables(tree) for tree in trees.values()))
-    return _with_places(text, tuple(trees), used)
+    used = frozenset[str]().union(*(found.names for found in loader.parsed.values()))
+    return _with_places(text, name, used)
 
 
 def _refuse_use(file: str, line: int, message: str) -> RejectedError:
@@ -141,36 +142,55 @@ def _guarded(name: str, function: Any, use: str) -> Callable[..., Any]:
 
 
 class _Loader(BaseLoader):
-    """Keeps the syntax tree of every template it loads and lets each output line carry its own line number."""
+    """Keeps what it loads: every template that takes part in a rendering, by name."""
 
     def __init__(self, files: PackFiles) -> None:
         self.files = files
-        self.trees: dict[str, nodes.Template] = {}
+        self.parsed: dict[str, _Parsed] = {}
 
     def load(self, environment: Environment, name: str, globals: Any = None) -> Template:  # noqa: A002
         path = None if ".." in Path(name).parts else self.files.find(name)
         if path is None:
             raise TemplateNotFound(name)
-        source = path.read_text(encoding="utf-8")
-        if RESERVED.search(source):
-            raise TemplateSyntaxError("a private-use character stands in the template", 1, name)
-        tree = environment.parse(source, name, str(path))
-        index = len(self.trees)
-        self.trees[name] = tree
-        for data in tree.find_all(nodes.TemplateData):
-            data.data = _numbered(data.data, index, data.lineno)
-        code = environment.compile(tree, name, str(path))
-        return environment.template_class.from_code(environment, code, globals or {}, lambda: True)
+        found = self.parsed[name] = _parsed(name, str(path), path.read_text(encoding="utf-8"))
+        return environment.template_class.from_code(environment, found.code, globals or {}, lambda: True)
 
 
-def _numbered(data: str, template: int, line: int) -> str:
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A template's syntax tree, its code, and the names that it reads."""
+
+    tree: nodes.Template
+    code: CodeType
+    names: frozenset[str]
+
+
+@lru_cache(maxsize=512)
+def _parsed(name: str, path: str, source: str) -> _Parsed:
+    """The template in a text, each of whose output lines carries the template's name and its own number.
+
+    It is the same for every shape, and making it takes most of the time that compiling does.
+    """
+    if RESERVED.search(source):
+        raise TemplateSyntaxError("a private-use character stands in the template", 1, name)
+    tree = _PARSER.parse(source, name, path)
+    names = frozenset(find_undeclared_variables(tree))
+    for data in tree.find_all(nodes.TemplateData):
+        data.data = _numbered(data.data, name, data.lineno)
+    return _Parsed(tree, _PARSER.compile(tree, name, path), names)
+
+
+_PARSER = _Environment(BaseLoader(), ())
+
+
+def _numbered(data: str, template: str, line: int) -> str:
     first, *rest = data.split("\n")
     return first + "".join(
         f"{LINE_OPEN}{template}:{line + offset}{LINE_CLOSE}\n{text}" for offset, text in enumerate(rest)
     )
 
 
-def _with_places(text: str, templates: tuple[str, ...], names: frozenset[str]) -> Rendered:
+def _with_places(text: str, name: str, names: frozenset[str]) -> Rendered:
     places: list[Source] = []
     lines = text.split("\n")
     pending = 0
@@ -179,9 +199,9 @@ def _with_places(text: str, templates: tuple[str, ...], names: frozenset[str]) -
         marks = _LINE.findall(line)
         if marks:
             template, number = marks[-1]
-            places += [Source(templates[int(template)], int(number))] * pending
+            places += [Source(template, int(number))] * pending
             pending = 0
-    places += [places[-1] if places else Source(templates[0], 1)] * pending
+    places += [places[-1] if places else Source(name, 1)] * pending
     return Rendered("\n".join(_LINE.sub("", line) for line in lines), tuple(places), names)
 
 
