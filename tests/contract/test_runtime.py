@@ -1,4 +1,4 @@
-"""Every runtime on every tier that may run it, and every option of a tier: what is delivered is valid, whole and safe."""
+"""Every runtime on every tier that may run it, and every option of a tier: what is delivered is valid and safe."""
 
 from __future__ import annotations
 
