@@ -90,8 +90,7 @@ class Offers:
 
     def of(self, provider: str | None, *, to: str) -> Sequence[NodeOffer]:
         """The types of the provider that a file means; none where it is not known, or has none."""
-        found = [offered for offered in self.known.get(provider or "", ()) if offered]
-        return choose(found, file_of=lambda offered: offered[0].owner.file, to=to) or ()
+        return _of(self, provider or "", to.rpartition("/")[0])
 
     def matching(self, pool: Pool) -> Sequence[NodeOffer] | None:
         """The types that a pool may take, None where that cannot be told."""
@@ -100,6 +99,12 @@ class Offers:
         if not offered or any(answer is None for answer in answers):
             return None
         return [offer for offer, answer in zip(offered, answers, strict=True) if answer]
+
+
+@lru_cache(maxsize=4096)
+def _of(offers: Offers, provider: str, folder: str) -> Sequence[NodeOffer]:
+    found = [offered for offered in offers.known.get(provider, ()) if offered]
+    return choose(found, file_of=lambda offered: offered[0].owner.file, to=f"{folder}/") or ()
 
 
 def pools(tenant: TenantValues) -> Iterator[Pool]:

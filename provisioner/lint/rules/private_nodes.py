@@ -202,12 +202,13 @@ def policies_nobody_enforces(world: World) -> Iterator[Hit]:
     enforces none, so a default deny silently allows everything. Switch it off and install Calico or Cilium in the
     tenant cluster; what the control plane cluster's network plug-in enforces does not matter to private nodes.
     """
+    only = only_tenant(world)
     for tenant in _private(world):
         flannel = look(tenant.value, "deploy", "cni", "flannel", "enabled")
         if flannel is False or has_hole(flannel) or any(word in deployed_words(tenant) for word in _CNIS):
             continue
         found = next((value for value in objects_of(world, tenant) if value.kind == "NetworkPolicy"), None)
-        if found is None and only_tenant(world) is not tenant:
+        if found is None and tenant is not only:
             continue
         found = found or next(world.of_kind("NetworkPolicy"), None)
         if found is not None:
