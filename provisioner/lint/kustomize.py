@@ -33,6 +33,8 @@ _FIELDS = frozenset(
     }
 )
 """From the reference of kustomization files (kubectl.docs.kubernetes.io/references/kustomize/kustomization)."""
+_KNOWN = frozenset(name.lower() for name in _FIELDS)
+"""Go reads the names of fields whatever their case."""
 _CLUSTER_KINDS = frozenset(
     {
         *("Namespace", "Node", "PersistentVolume", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"),
@@ -167,7 +169,7 @@ class Kustomizations:
 
     def _check_fields(self, document: Document) -> None:
         for name in document.value if isinstance(document.value, Mapping) else ():
-            if name not in _FIELDS:
+            if name.lower() not in _KNOWN:
                 message = f"reading kustomization: unknown field {shown(name)}"
                 fix = unknown_name_hint(name, _FIELDS).partition("allowed:")[0].strip() or "remove it"
                 self._note("kustomization-unknown-field", document, (name,), message, fix=fix)
@@ -242,6 +244,9 @@ def _transformed(found: Object, kustomization: Any) -> Object:
     namespace = text(kustomization, "namespace")
     if namespace and found.kind not in _CLUSTER_KINDS:
         metadata["namespace"] = namespace
+    for path, subject in items(value, "subjects") if namespace else ():
+        if text(subject, "kind") == "ServiceAccount":
+            value["subjects"][path[-1]] = {"namespace": namespace, **subject}
     _add(metadata, "annotations", texts(kustomization, "commonAnnotations"))
     for labels, in_templates in _labels(kustomization):
         _add(metadata, "labels", labels)

@@ -56,9 +56,10 @@ def _values(schema: Mapping[str, Any]) -> Schema:
         return made
     if isinstance(schema.get("type"), str):
         made["type"] = schema["type"]
+    defaulted = _defaulted(schema)
     for keyword in ("allOf", "anyOf", "oneOf"):
         parts = schema.get(keyword)
-        if isinstance(parts, list):
+        if isinstance(parts, list) and not any(_mentions(part, defaulted) for part in parts):
             made[keyword] = [_alternative(part) for part in parts]
     if isinstance(schema.get("not"), Mapping):
         made["not"] = _alternative(schema["not"])
@@ -79,12 +80,20 @@ def _alternative(schema: Any) -> Schema:
     return made
 
 
-def _required(schema: Mapping[str, Any]) -> list[str]:
+def _defaulted(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The fields that have a value even where nobody wrote one, so that alternatives cannot be judged before."""
     properties = schema.get("properties")
-    known = properties if isinstance(properties, Mapping) else {}
-    names = schema.get("required")
+    known = properties.items() if isinstance(properties, Mapping) else ()
+    return frozenset(str(name) for name, part in known if isinstance(part, Mapping) and "default" in part)
+
+
+def _mentions(part: Any, names: frozenset[str]) -> bool:
+    properties = part.get("properties") if isinstance(part, Mapping) else None
+    return isinstance(properties, Mapping) and bool(names & properties.keys())
+
+
+def _required(schema: Mapping[str, Any]) -> list[str]:
+    names, defaulted = schema.get("required"), _defaulted(schema)
     return [
-        name
-        for name in (names if isinstance(names, list) else ())
-        if isinstance(name, str) and not (isinstance(known.get(name), Mapping) and "default" in known[name])
+        name for name in (names if isinstance(names, list) else ()) if isinstance(name, str) and name not in defaulted
     ]

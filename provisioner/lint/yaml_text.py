@@ -234,8 +234,11 @@ class _Walk:
         self.path.pop()
         return made
 
-    def mapping(self, node: Node) -> dict[str, Any]:
-        """The entries of a mapping; those that it merges come first, so that its own win."""
+    def mapping(self, node: Node) -> Any:
+        """The entries of a mapping; those that it merges come first, so that its own win.
+
+        A mapping that is no more than braces outside quotes is a hole: nobody knows what it should be.
+        """
         found: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         masked = self.document.masked
@@ -256,6 +259,8 @@ class _Walk:
                 fix = "keep one of them; readers take the last one, or refuse the file"
                 self.note("yaml-duplicate-key", key_node.start_mark.line, message, fix=fix, name=name)
             found[name] = self.part(value_node, name)
+        if not found and not merged and node.value:
+            return Hole("{{ }}")
         return {**merged, **found} if merged else found
 
     def merged(self, node: Node) -> Iterator[tuple[str, Any]]:
