@@ -30,6 +30,12 @@ def test_linter_finds_nothing_in_the_reference(tier: str, version: tuple[int, in
     assert [(finding.reason, finding.object, finding.message) for finding in found] == []
 
 
+@pytest.mark.parametrize("connector", ["akuity", "argocd"])
+def test_linter_finds_nothing_in_what_an_installation_needs_once(connector: str) -> None:
+    found = lint_paths([FOLDER / "platform" / f"{connector}.yaml"], catalog=catalog(), kubernetes=(1, 37))
+    assert [(finding.reason, finding.object, finding.message) for finding in found] == []
+
+
 @pytest.mark.parametrize("tier", TIERS)
 def test_tiers_own_policies_refuse_nothing_that_it_renders(tier: str) -> None:
     planned = example_plan(tier)
