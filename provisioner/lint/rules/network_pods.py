@@ -110,6 +110,11 @@ def _spaces(world: World) -> frozenset[str]:
     return frozenset({found.namespace for found in world.objects if found.namespace} | named | {*_WELL_KNOWN})
 
 
+@lru_cache(maxsize=1024)  # the same few names stand in every policy
+def _meant_space(world: World, name: str) -> str | None:
+    return meant(name, _spaces(world))
+
+
 @rule("network-namespace-misspelt", Severity.ERROR)
 def network_namespace_misspelt(world: World) -> Iterator[Hit]:
     """A peer selects a namespace by a name that nothing else has, but one like it exists: `kube-sytem`.
@@ -122,7 +127,7 @@ def network_namespace_misspelt(world: World) -> Iterator[Hit]:
             name = text(peer.value, "namespaceSelector", "matchLabels", NAMESPACE_NAME)
             if not name or name in _spaces(world):
                 continue
-            near = meant(name, _spaces(world))
+            near = _meant_space(world, name)
             if near:
                 path = (*peer.path, "namespaceSelector", "matchLabels", NAMESPACE_NAME)
                 message = f"choosing peer: no namespace of that name is known: {shown(name)}"
