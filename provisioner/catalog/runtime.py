@@ -51,9 +51,6 @@ class Fetch(Entry):
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     each: Annotated[tuple[str, ...], Field(min_length=1)]
     environment: Annotated[dict[str, str], Field(default_factory=dict)]
-    credential: Annotated[
-        str | None, Field(description="variable that is given the token of Secret `model-credentials`, if there is one")
-    ] = None
     hub: Annotated[str | None, Field(description="variable that names the site's own hub, where it has one")] = None
 
 
@@ -98,6 +95,10 @@ class Runtime(Entry):
     environment: Annotated[dict[str, str], Field(default_factory=dict, description="the server's own variables")]
     fetch: Annotated[
         Fetch | None, Field(description="null where the server fetches its weights itself, or finds them there")
+    ] = None
+    credential: Annotated[
+        str | None,
+        Field(description="variable of what fetches weights: the token of Secret `model-credentials`, if there is one"),
     ] = None
     loads: Annotated[
         Literal["path", "hub"], Field(description="whether the server reads a path, or fetches for itself as it starts")

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.site import Site
 from provisioner.catalog.tier import Tenancy, Tier
+from provisioner.domain.errors import RejectedError
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering import values
 from provisioner.rendering.arguments import fetch_arguments, server_arguments
 from provisioner.rendering.compiler import Slots, SlotValue
 from provisioner.rendering.shape import (
+    GATEWAY_QUEUE,
     AgentShape,
     ReplicaShape,
     TenantShape,
@@ -39,7 +41,17 @@ class Group:
 
 def runtime_groups(plan: EndpointPlan, *, tier: Tier, runtime: Runtime, site: Site) -> Iterator[Group]:
     """The groups of an endpoint, or of the pool that serves it. What its tenant cluster holds once is among them unless
-    a customer's endpoints share one."""
+    a customer's endpoints share one.
+
+    Raises RejectedError for a signal that cannot be read at this site, or a placeholder that nobody knows.
+    """
+    if GATEWAY_QUEUE in plan.runtime.signals and site.metrics_url is None:
+        raise RejectedError(
+            f"rendering scaler: signal `{GATEWAY_QUEUE}` is read outside the tenant cluster, and the site does not say "
+            f"where: `{plan.serving_id}`",
+            reason="MetricsAddressMissing",
+            hint="set `metricsUrl` of the site to the Prometheus that scrapes our gateways",
+        )
     if tier.tenancy is not Tenancy.CUSTOMER:
         yield _tenant_group(tier, values.tenant_values(plan))
     yield Group("endpoint", endpoint_shape(plan, runtime), _ENDPOINT, values.endpoint_values(plan, runtime))

@@ -19,6 +19,8 @@ ENGINE_METRICS = {
     "tokens-per-second": "generated_tokens",
 }
 """Signals that an engine gives, and the name under which its runtime lists the metric."""
+GATEWAY_QUEUE = "gateway-queue"
+"""The one signal that there is while nothing runs: our own gateways give it."""
 ALWAYS_KNOWN = "gpu-utilization"
 """What stands in for a signal that an engine does not publish."""
 

@@ -77,8 +77,10 @@ class Network:
         if not other.namespace:
             return False
         labels = {"kubernetes.io/metadata.name": other.namespace, **self.namespaces.get(other.namespace, {})}
-        in_namespace = matches(peer["namespaceSelector"], labels) if "namespaceSelector" in peer else (
-            other.namespace == namespace
+        in_namespace = (
+            matches(peer["namespaceSelector"], labels)
+            if "namespaceSelector" in peer
+            else (other.namespace == namespace)
         )
         return in_namespace and matches(peer.get("podSelector", {}), other.labels)
 
@@ -86,16 +88,15 @@ class Network:
 def matches(selector: Object, labels: Mapping[str, str]) -> bool:
     """Whether a label selector selects these labels; an empty one selects everything."""
     wanted = selector.get("matchLabels", {})
-    tests = {
-        "In": lambda value, values: value in values,
-        "NotIn": lambda value, values: value not in values,
-        "Exists": lambda value, _: value is not None,
-        "DoesNotExist": lambda value, _: value is None,
-    }
     return wanted.items() <= labels.items() and all(
-        tests[term["operator"]](labels.get(term["key"]), term.get("values", ()))
-        for term in selector.get("matchExpressions", ())
+        _holds(term, labels.get(term["key"])) for term in selector.get("matchExpressions", ())
     )
+
+
+def _holds(term: Object, value: str | None) -> bool:
+    if term["operator"] in ("Exists", "DoesNotExist"):
+        return (value is not None) is (term["operator"] == "Exists")
+    return (value in term["values"]) is (term["operator"] == "In")
 
 
 def _has_port(ports: Iterable[Object] | None, port: int, protocol: str) -> bool:
