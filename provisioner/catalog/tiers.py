@@ -5,7 +5,7 @@ Each rule is one that the Platform, the chart or Kubernetes enforces late, or th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.component import Component
@@ -21,6 +21,90 @@ from provisioner.catalog.tier import (
     Tier,
 )
 from provisioner.domain.finding import Finding, unknown_name_hint
+
+Rule = tuple[Callable[[Tier], bool], str, str, str]
+"""Whether a tier breaks it, the field at fault, what is wrong, what to do."""
+
+
+def _is_private(tier: Tier) -> bool:
+    return tier.node_mode is NodeMode.PRIVATE
+
+
+def _is_dra(tier: Tier) -> bool:
+    return tier.scheduling is Scheduling.DRA
+
+
+OPTIONS: tuple[Rule, ...] = (
+    (
+        lambda tier: _is_private(tier) and tier.routing is Routing.IMPORTED_GATEWAY,
+        "routing",
+        "`imported-gateway` needs sync, which private nodes switch off",
+        "use `tenant-gateway`, or nodeMode `shared`",
+    ),
+    (
+        lambda tier: not _is_private(tier) and tier.routing is Routing.LISTENER_SET,
+        "routing",
+        "`listener-set` is not synced from shared nodes",
+        "use `imported-gateway`",
+    ),
+    (
+        lambda tier: not _is_private(tier) and tier.isolation is Isolation.KUBEVIRT,
+        "isolation",
+        "`kubevirt` needs nodes of the tenant's own",
+        "set nodeMode `private`",
+    ),
+    (
+        lambda tier: not _is_private(tier) and tier.node_pools is NodePools.DYNAMIC,
+        "nodePools",
+        "`dynamic` needs nodes of the tenant's own",
+        "set nodeMode `private`, or leave nodePools out",
+    ),
+    (
+        lambda tier: _is_dra(tier) and tier.node_pools is NodePools.DYNAMIC,
+        "nodePools",
+        "pods that only claim devices do not make `dynamic` pools grow",
+        "use `static` with scheduling `dra`",
+    ),
+    (
+        lambda tier: _is_dra(tier) and tier.accelerator.device_class is None,
+        "accelerator.deviceClass",
+        "scheduling `dra` claims devices of a class, and none is named",
+        "name one, for example `gpu.nvidia.com`",
+    ),
+    (
+        lambda tier: tier.accelerator.partition is not None and not _is_dra(tier),
+        "accelerator.partition",
+        "parts of a GPU are claimed with scheduling `dra`",
+        "set scheduling `dra`, or remove the partition",
+    ),
+    (
+        lambda tier: _is_private(tier) and tier.tenancy is Tenancy.CUSTOMER and tier.node_pools is NodePools.STATIC,
+        "nodePools",
+        "`static` pools would have to know a customer's endpoints before they exist",
+        "use `dynamic` with tenancy `customer`",
+    ),
+    (
+        lambda tier: (
+            bool(tier.policies) and ("runtime-class" in tier.policies) is not (tier.isolation is Isolation.VNODE)
+        ),
+        "policies",
+        "`runtime-class` goes with isolation `vnode`: it keeps pods in that sandbox, and without one none could run",
+        "add it with isolation `vnode`, and remove it otherwise",
+    ),
+    (
+        lambda tier: tier.tenancy is Tenancy.POOL and tier.admits_custom_code,
+        "tenancy",
+        "a `pool` is shared by customers, and this isolation lets them bring code",
+        "use tenancy `endpoint` or `customer`",
+    ),
+    (
+        lambda tier: tier.multi_node and not _is_private(tier),
+        "multiNode",
+        "replicas that span nodes need nodes of the tenant's own",
+        "set nodeMode `private`",
+    ),
+)
+"""Options that exclude each other."""
 
 
 def check_tier(tier: Tier, components: Mapping[str, Component]) -> Iterator[Finding]:
@@ -48,77 +132,8 @@ def check_component(component: Component, catalog: Catalog) -> Iterator[Finding]
 
 
 def _check_options(tier: Tier) -> Iterator[Finding]:
-    private, dra = tier.node_mode is NodeMode.PRIVATE, tier.scheduling is Scheduling.DRA
-    rules = (
-        (
-            private and tier.routing is Routing.IMPORTED_GATEWAY,
-            "routing",
-            "`imported-gateway` needs sync, which private nodes switch off",
-            "use `tenant-gateway`, or nodeMode `shared`",
-        ),
-        (
-            not private and tier.routing is Routing.LISTENER_SET,
-            "routing",
-            "`listener-set` is not synced from shared nodes",
-            "use `imported-gateway`",
-        ),
-        (
-            not private and tier.isolation is Isolation.KUBEVIRT,
-            "isolation",
-            "`kubevirt` needs nodes of the tenant's own",
-            "set nodeMode `private`",
-        ),
-        (
-            not private and tier.node_pools is NodePools.DYNAMIC,
-            "nodePools",
-            "`dynamic` needs nodes of the tenant's own",
-            "set nodeMode `private`, or leave nodePools out",
-        ),
-        (
-            dra and tier.node_pools is NodePools.DYNAMIC,
-            "nodePools",
-            "pods that only claim devices do not make `dynamic` pools grow",
-            "use `static` with scheduling `dra`",
-        ),
-        (
-            dra and tier.accelerator.device_class is None,
-            "accelerator.deviceClass",
-            "scheduling `dra` claims devices of a class, and none is named",
-            "name one, for example `gpu.nvidia.com`",
-        ),
-        (
-            tier.accelerator.partition is not None and not dra,
-            "accelerator.partition",
-            "parts of a GPU are claimed with scheduling `dra`",
-            "set scheduling `dra`, or remove the partition",
-        ),
-        (
-            private and tier.tenancy is Tenancy.CUSTOMER and tier.node_pools is NodePools.STATIC,
-            "nodePools",
-            "`static` pools would have to know a customer's endpoints before they exist",
-            "use `dynamic` with tenancy `customer`",
-        ),
-        (
-            bool(tier.policies) and ("runtime-class" in tier.policies) is not (tier.isolation is Isolation.VNODE),
-            "policies",
-            "`runtime-class` goes with isolation `vnode`: with it pods may not leave the sandbox, without it none could run",
-            "add it with isolation `vnode`, and remove it otherwise",
-        ),
-        (
-            tier.tenancy is Tenancy.POOL and tier.admits_custom_code,
-            "tenancy",
-            "a `pool` is shared by customers, and this isolation lets them bring code",
-            "use tenancy `endpoint` or `customer`",
-        ),
-        (
-            tier.multi_node and not private,
-            "multiNode",
-            "replicas that span nodes need nodes of the tenant's own",
-            "set nodeMode `private`",
-        ),
-    )
-    for broken, field, message, hint in rules:
-        if broken:
+    for is_broken, field, message, hint in OPTIONS:
+        if is_broken(tier):
             yield _finding("OptionsConflict", field, message, hint)
 
 
