@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from provisioner.catalog.fields import FieldPath
+from provisioner.domain.finding import nearest_name
 from provisioner.lint.enumerations import ALLOWED
 from provisioner.lint.kubernetes import Version, schemas_root
 from provisioner.lint.openapi import Schema, strict_schema
@@ -27,6 +28,8 @@ Key = tuple[str, str, str]
 """Group, version and kind."""
 
 _REF = "#/$defs/"
+_OPEN = "open"
+"""Marks an object of a hand-written schema: newer versions may have more fields, so only slips of names are told."""
 _VALUES = "TenantValues"
 _METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _NEVER_MISSED = frozenset({"serviceName", "podSelector"})
@@ -99,10 +102,12 @@ class Schemas:
         name = builtin_kinds(self.version).get(key)
         if name is not None:
             return _closure(name, definitions)
-        metadata = _closure(_METADATA, definitions)
         own = self.custom.get(key) or _shipped().get(key) or {"properties": {"metadata": {}}}
-        properties = {**own.get("properties", {}), "metadata": {"$ref": metadata["$ref"]}}
-        return {**own, "properties": properties, "$defs": {**metadata["$defs"], **own.get("$defs", {})}}
+        properties = {**own.get("properties", {}), "metadata": {"$ref": _REF + _METADATA}}
+        wanted = {_METADATA, *(name for name in _references(own) if name in definitions)}
+        parts = [_closure(name, definitions)["$defs"] for name in wanted]
+        known = {name: part for found in parts for name, part in found.items()}
+        return {**own, "properties": properties, "$defs": {**known, **own.get("$defs", {})}}
 
 
 def key_of(found: Object) -> Key:
@@ -227,8 +232,10 @@ def _problems(error: Any, path: FieldPath, schema: Schema) -> Iterator[Problem]:
     kind = error.kind
     keyword: str = kind.name
     if keyword == "additionalProperties":
-        names = tuple(_at(schema, schema, path).get("properties", {}))
-        for name in kind.unexpected:
+        around = _at(schema, schema, path)
+        names = tuple(around.get("properties", {}))
+        is_whole = around.get("$comment") != _OPEN
+        for name in kind.unexpected if is_whole else (one for one in kind.unexpected if nearest_name(one, names)):
             yield Problem(
                 keyword=keyword, path=(*path, name), value=None, detail=name, message=error.message, names=names
             )

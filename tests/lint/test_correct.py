@@ -9,6 +9,7 @@ import pytest
 from provisioner.domain.finding import Severity
 from tests.lint.worlds import lint, told
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 CORRECT = sorted(path for path in (Path(__file__).parent / "correct").iterdir() if path.is_dir())
 
 
@@ -16,3 +17,9 @@ CORRECT = sorted(path for path in (Path(__file__).parent / "correct").iterdir() 
 def test_a_correct_folder_has_no_error_and_no_warning(folder: Path) -> None:
     wrong = [finding for finding in lint(folder) if finding.severity is not Severity.INFO]
     assert not wrong, told(wrong)
+
+
+@pytest.mark.parametrize("tier", [path.parent.parent.name for path in sorted(GOLDEN.glob("*/reference/out"))])
+def test_what_a_shipped_tier_renders_has_no_finding_at_all(tier: str) -> None:
+    found = lint(GOLDEN / tier / "reference" / "out")
+    assert not found, told(found)
