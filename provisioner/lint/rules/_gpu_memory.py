@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.lint.model_servers import Engine
+from provisioner.lint.rules._pools import offers_of
+from provisioner.lint.rules._quantities import is_accelerator
 from provisioner.lint.values import is_known, items, look, mapping, text
 from provisioner.lint.world import PodTemplate, World
 
@@ -106,16 +108,14 @@ def _told(labels: Mapping[str, Any]) -> int | None:
 
 
 def _gpu_nodes(world: World) -> Iterator[Mapping[str, Any]]:
-    for provider in world.of_kind("NodeProvider"):
-        for section in mapping(provider.value, "spec").values():
-            for _, item in items(section, "nodeTypes"):
-                if any("gpu" in str(name) for name in mapping(item, "resources")):
-                    yield {"gpu-model": text(item, "name"), **mapping(item, "properties")}
+    for offer in offers_of(world).all():
+        if offer.has_accelerators:
+            yield {"gpu-model": offer.short_name, **offer.properties}
     for node in world.of_kind("Node"):
-        if any("gpu" in str(name) for name in mapping(node.value, "status", "capacity")):
+        if any(is_accelerator(str(name)) for name in mapping(node.value, "status", "capacity")):
             yield mapping(node.value, "metadata", "labels")
-    for pool in world.of_kind("NodePool", "NodeType"):
-        yield {"": None, **mapping(pool.value, "spec", "properties")}
+    if world.has("NodePool"):
+        yield {}  # Karpenter chooses among machines that nobody lists
 
 
 def gpu_memory(engine: Engine, world: World) -> int | None:

@@ -14,8 +14,9 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.rule import Located
+from provisioner.lint.rules._pools import NODE_TYPE, NodeOffer, Pool, offers_of, pools
 from provisioner.lint.rules._quantities import accelerators, amount, is_accelerator
-from provisioner.lint.values import Hole, items, look, mapping, text, texts, whole
+from provisioner.lint.values import Hole, items, look, mapping, text, texts
 from provisioner.lint.world import Object, PodTemplate, TenantValues, World
 
 _AUTOMATIC = (
@@ -114,92 +115,48 @@ def _sizes(value: Mapping[str, Any]) -> dict[str, Decimal]:
     return {name: item for name, item in found.items() if item is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class _Type:
-    """A node type of a provider."""
-
-    name: str
-    labels: Mapping[str, frozenset[str]]
-    capacity: Mapping[str, Decimal]
-
-
-@lru_cache(maxsize=2)
-def _types(world: World) -> Mapping[str, tuple[_Type, ...]]:
-    """Node types by provider."""
-    found: dict[str, tuple[_Type, ...]] = {}
-    for provider in world.of_kind("NodeProvider"):
-        common = texts(provider.value, "spec", "properties")
-        for part in ("terraform", "kubeVirt", "clusterAPI", "metal3", "bcm"):
-            for _, item in items(provider.value, "spec", part, "nodeTypes"):
-                name = f"{provider.name}.{text(item, 'name')}"
-                found[provider.name] = (*found.get(provider.name, ()), _type(name, item, common))
-    for node_type in world.of_kind("NodeType"):
-        owner = text(node_type.value, "spec", "providerRef") or ""
-        made = _type(node_type.name, node_type.value.get("spec"), {})
-        found[owner] = (*found.get(owner, ()), made)
-    return found
-
-
-def _type(name: str, value: Any, common: Mapping[str, str]) -> _Type:
-    own = {**common, **texts(value, "properties"), **texts(value, "metadata", "labels"), "vcluster.com/node-type": name}
-    return _Type(name, {key: frozenset([item]) for key, item in own.items()}, _sizes(mapping(value, "resources")))
-
-
 def _of_tenant(world: World, tenant: TenantValues) -> Iterator[Nodes]:
-    if not tenant.has_private_nodes:
-        return
-    for path, entry in items(tenant.value, "privateNodes", "autoNodes"):
-        for part in ("static", "dynamic"):
-            for _, pool in items(look(tenant.value, *path), part):
-                if isinstance(pool, Mapping):
-                    yield from _of_pool(world, tenant, text(entry, "provider"), pool)
+    if tenant.has_private_nodes:
+        for pool in pools(tenant):
+            yield from _of_pool(world, pool)
 
 
-def _of_pool(world: World, tenant: TenantValues, provider: str | None, pool: Mapping[str, Any]) -> Iterator[Nodes]:
-    labels = {
+def _of_pool(world: World, pool: Pool) -> Iterator[Nodes]:
+    labels: dict[str, frozenset[str]] = {}
+    for _, term in pool.selector:
+        values = look(term, "values") if look(term, "values") is not None else [look(term, "value")]
+        labels = {**_stated(text(term, "property"), text(term, "operator") or "In", values), **labels}
+    labels |= {
         key: frozenset() if isinstance(item, Hole) else frozenset([str(item)])
-        for key, item in mapping(pool, "nodeLabels").items()
+        for key, item in mapping(pool.value, "nodeLabels").items()
     }
-    wanted: list[Requirement] = []
-    for _, item in items(pool, "nodeTypeSelector"):
-        values = look(item, "values") if look(item, "values") is not None else [look(item, "value")]
-        key, operator = text(item, "property"), text(item, "operator") or "In"
-        labels = {**_stated(key, operator, values), **labels}
-        known = tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
-        if key and operator == "In" and not any(isinstance(value, Hole) for value in known):
-            wanted.append((key, "In", known))
-    profile = _profile(world, tenant, pool)
-    base = Nodes(tenant, text(pool, "name") or "pool", labels, profile is None, _taints(pool), None, _count(pool))
-    if profile is not None and profile is not tenant:
+    profile = _profile(world, pool)
+    base = Nodes(pool.tenant, pool.name or "pool", labels, profile is None, _taints(pool.value), None, pool.quantity)
+    if profile is not None and profile is not pool.tenant:
         spec = profile.value
         profile_labels = {key: frozenset([item]) for key, item in texts(spec, "spec", "nodeLabels").items()}
         base = replace(base, labels={**profile_labels, **labels}, taints=(*base.taints, *_taints(spec, "spec")))
-    types = [found for found in _types(world).get(provider or "", ()) if _is_wanted(found, wanted)]
+    offers = offers_of(world)
+    types = offers.possible(pool)
     for found in types:
-        yield replace(base, labels={**found.labels, **base.labels}, capacity=found.capacity or None)
+        yield replace(base, labels={**_type_labels(found), **base.labels}, capacity=_sizes(found.resources) or None)
     if not types:
         # Types of the provider that do not fit are another rule's finding; here the nodes may be anything.
-        yield replace(base, is_open=base.is_open or provider in _types(world))
+        yield replace(base, is_open=base.is_open or pool.provider in offers.known)
 
 
-def _is_wanted(found: _Type, wanted: Sequence[Requirement]) -> bool:
-    return all(
-        found.labels[key] & set(values) if key in found.labels else key.startswith(_AUTOMATIC)
-        for key, _, values in wanted
-    )
+def _type_labels(offer: NodeOffer) -> Mapping[str, frozenset[str]]:
+    own = {**offer.properties, **texts(offer.value, "metadata", "labels"), NODE_TYPE: offer.name}
+    return {key: frozenset([item]) for key, item in own.items()}
 
 
-def _profile(world: World, tenant: TenantValues, pool: Mapping[str, Any]) -> Object | TenantValues | None:
+def _profile(world: World, pool: Pool) -> Object | TenantValues | None:
     """The pool's profile; the tenant itself where there is none, None where it is not in the folder."""
-    name = look(pool, "profile") or look(tenant.value, "privateNodes", "defaultProfile")
+    name = look(pool.value, "profile") or look(pool.tenant.value, "privateNodes", "defaultProfile")
     if name is None or name == "":
         projects = [text(found.value, "spec", "defaultNodeProfile") for found in world.of_kind("Project")]
         name = next((found for found in projects if found), None)
-    return tenant if name is None else world.find("NodeProfile", name) if isinstance(name, str) else None
-
-
-def _count(pool: Mapping[str, Any]) -> int | None:
-    return whole(pool, "quantity") if "quantity" in pool else None
+    return pool.tenant if name is None else world.find("NodeProfile", name) if isinstance(name, str) else None
 
 
 def requirements(pod: PodTemplate) -> tuple[tuple[FieldPath, Requirement], ...]:

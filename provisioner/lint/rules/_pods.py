@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from provisioner.lint.values import Hole, items, look, mapping, text, whole
+from provisioner.lint.values import items, look, mapping, text, whole
 from provisioner.lint.world import Container, Object, PodTemplate, World, same_namespace
 
 _BUILT_IN = frozenset(["", "apps", "batch", "autoscaling", "policy", "events"])
@@ -198,50 +198,6 @@ def _named(container: Container, word: re.Pattern[str]) -> bool:
         look(container.value, name, "httpGet", "port") for name in ("startupProbe", "readinessProbe", "livenessProbe")
     ]
     return any(word.search(str(value)) for value in (*values, *probes) if value is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class Replicas:
-    """How many pods there are at least and at most."""
-
-    least: int
-    most: int
-
-
-_SCALERS = {
-    "HorizontalPodAutoscaler": ("minReplicas", "maxReplicas"),
-    "ScaledObject": ("minReplicaCount", "maxReplicaCount"),
-}
-_SCALER_MOST = {"ScaledObject": 100}
-_SCALER_LEAST = {"ScaledObject": 0, "HorizontalPodAutoscaler": 1}
-
-
-def replicas(world: World, owner: Object) -> Replicas | None:
-    """How many pods of a workload there are; None where nobody can know, such as for a DaemonSet or a hole."""
-    scaler = _scalers(world).get((owner.kind, owner.name))
-    if scaler is not None and same_namespace(scaler.namespace, owner.namespace):
-        low, high = _SCALERS[scaler.kind]
-        least = mapping(scaler.value, "spec").get(low, _SCALER_LEAST[scaler.kind])
-        most = mapping(scaler.value, "spec").get(high, _SCALER_MOST.get(scaler.kind))
-        return Replicas(least, most) if isinstance(least, int) and isinstance(most, int) else None
-    if owner.kind == "Pod":
-        return Replicas(1, 1)
-    if owner.kind not in ("Deployment", "StatefulSet", "ReplicaSet", "LeaderWorkerSet"):
-        return None
-    count = mapping(owner.value, "spec").get("replicas", 1)
-    return Replicas(count, count) if isinstance(count, int) and not isinstance(count, bool) else None
-
-
-@lru_cache(maxsize=2)
-def _scalers(world: World) -> Mapping[tuple[str, str], Object]:
-    found = {}
-    for scaler in world.of_kind(*_SCALERS):
-        target = mapping(scaler.value, "spec", "scaleTargetRef")
-        kind = target.get("kind", "Deployment" if scaler.kind == "ScaledObject" else "")
-        name = target.get("name")
-        if isinstance(name, str) and isinstance(kind, str) and not isinstance(name, Hole):
-            found[(kind, name)] = scaler
-    return found
 
 
 def volumes(pod: PodTemplate) -> dict[str, Any]:

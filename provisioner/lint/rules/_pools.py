@@ -12,6 +12,7 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.rules._nearest import choose
+from provisioner.lint.rules._quantities import is_accelerator
 from provisioner.lint.rules._tenant import has_hole, literal
 from provisioner.lint.values import items, look, mapping, texts, whole
 from provisioner.lint.world import Object, TenantValues, World
@@ -77,6 +78,11 @@ class NodeOffer:
         return mapping(self.value, "resources")
 
     @property
+    def has_accelerators(self) -> bool:
+        """Whether a node of the type has GPUs or chips like them."""
+        return any(is_accelerator(str(name)) for name in self.resources)
+
+    @property
     def max_capacity(self) -> int | None:
         """How many nodes the provider makes at most."""
         return whole(self.value, "maxCapacity")
@@ -92,13 +98,24 @@ class Offers:
         """The types of the provider that a file means; none where it is not known, or has none."""
         return _of(self, provider or "", to.rpartition("/")[0])
 
+    def all(self) -> Iterator[NodeOffer]:
+        """Every type of every provider."""
+        return (offer for several in self.known.values() for offered in several for offer in offered)
+
     def matching(self, pool: Pool) -> Sequence[NodeOffer] | None:
-        """The types that a pool may take, None where that cannot be told."""
-        offered = self.of(pool.provider, to=pool.tenant.file)
-        answers = [_matches(pool, offer, offered) for offer in offered]
-        if not offered or any(answer is None for answer in answers):
+        """The types that a pool takes, None where that cannot be told."""
+        answers = self._answers(pool)
+        if not answers or any(answer is None for _, answer in answers):
             return None
-        return [offer for offer, answer in zip(offered, answers, strict=True) if answer]
+        return [offer for offer, answer in answers if answer]
+
+    def possible(self, pool: Pool) -> Sequence[NodeOffer]:
+        """The types that a pool may take, those of which that cannot be told included."""
+        return [offer for offer, answer in self._answers(pool) if answer is not False]
+
+    def _answers(self, pool: Pool) -> Sequence[tuple[NodeOffer, bool | None]]:
+        offered = self.of(pool.provider, to=pool.tenant.file)
+        return [(offer, _matches(pool, offer, offered)) for offer in offered]
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.values import Hole, is_known, items, look, mapping, text, whole
-from provisioner.lint.world import Object, PodTemplate, World
+from provisioner.lint.world import Object, PodTemplate, World, same_namespace
 
 WORKLOADS = ("Deployment", "StatefulSet", "ReplicaSet", "LeaderWorkerSet")
 RESOURCE_TRIGGERS = frozenset(["cpu", "memory"])
@@ -87,6 +87,44 @@ def target(scaler: Scaler, world: World) -> Object | None:
     if scaler.kind is None or scaler.name is None:
         return None
     return world.find(scaler.kind, scaler.name, namespace=scaler.at.namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """How many pods there are at least and at most."""
+
+    least: int
+    most: int
+
+
+def replicas(world: World, owner: Object) -> Replicas | None:
+    """How many pods of a workload there are; None where nobody can know, such as for a DaemonSet or a hole."""
+    scaler = next(
+        (
+            found
+            for found in _by_target(world).get((owner.kind, owner.name), ())
+            if same_namespace(found.at.namespace, owner.namespace)
+        ),
+        None,
+    )
+    if scaler is not None:
+        least, most = scaler.least, scaler.most
+        return Replicas(least, most) if least is not None and most is not None else None
+    if owner.kind == "Pod":
+        return Replicas(1, 1)
+    if owner.kind not in WORKLOADS:
+        return None
+    count = 1 if look(owner.value, "spec", "replicas") is None else whole(owner.value, "spec", "replicas")
+    return None if count is None else Replicas(count, count)
+
+
+@lru_cache(maxsize=2)
+def _by_target(world: World) -> Mapping[tuple[str, str], list[Scaler]]:
+    found: dict[tuple[str, str], list[Scaler]] = {}
+    for scaler in scalers(world):
+        if scaler.kind is not None and scaler.name is not None:
+            found.setdefault((scaler.kind, scaler.name), []).append(scaler)
+    return found
 
 
 @lru_cache(maxsize=1)

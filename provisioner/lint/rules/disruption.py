@@ -13,7 +13,8 @@ from typing import Any
 from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pods import folder, replicas
+from provisioner.lint.rules._pods import folder
+from provisioner.lint.rules._scaling import replicas
 from provisioner.lint.rules._selectors import Selector, selected, selector
 from provisioner.lint.rules.selectors import nothing_selected
 from provisioner.lint.values import Hole, look, mapping

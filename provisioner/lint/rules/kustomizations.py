@@ -14,7 +14,8 @@ from provisioner.lint.world import World
 def missing_resource(world: World) -> Iterator[Hit]:
     """A kustomization names a file or folder that is not there.
 
-    `kustomize build` stops (`accumulating resources … no such file`), and so does an Argo CD application of that folder.
+    `kustomize build` stops (`accumulating resources … no such file`), and so does an Argo CD Application of that
+    folder.
     """
     yield from hits(world, "kustomization-missing-resource")
 

@@ -7,14 +7,13 @@ types.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pools import NODE_TYPE, OPERATORS, NodeOffer, Pool, offers_of, pools, term_values
+from provisioner.lint.rules._pools import NODE_TYPE, OPERATORS, Pool, offers_of, pools, term_values
 from provisioner.lint.rules._schedule import is_cron, is_duration, seconds
 from provisioner.lint.rules._tenant import brings_nodes, has_hole, literal, only_tenant
 from provisioner.lint.values import is_known, items, look, mapping, whole
@@ -332,7 +331,7 @@ def gpu_pool_without_gpus(world: World) -> Iterator[Hit]:
     offers = offers_of(world)
     for pool in _every_pool(world):
         matching = offers.matching(pool)
-        if "gpu" in pool.name.lower() and matching and not any(map(has_gpus, matching)):
+        if "gpu" in pool.name.lower() and matching and not any(offer.has_accelerators for offer in matching):
             message = f"selecting node types: none that pool `{pool.shown}` takes has GPUs: `{matching[0].name}`"
             path = pool.selector[0][0] if pool.selector else pool.path
             yield Hit(
@@ -341,12 +340,3 @@ def gpu_pool_without_gpus(world: World) -> Iterator[Hit]:
                 message=message,
                 fix="select a type with GPUs, or declare them in its `resources`",
             )
-
-
-def has_gpus(offer: NodeOffer) -> bool:
-    """Whether a node type has an accelerator."""
-    names = Counter(str(key).rpartition("/")[0] for key in offer.resources)
-    return any(
-        name in names
-        for name in ("nvidia.com", "amd.com", "gpu.intel.com", "habana.ai", "google.com", "aws.amazon.com")
-    )

@@ -16,7 +16,6 @@ from provisioner.lint.rules._pools import PROVIDER_KINDS, provider_blocks, provi
 from provisioner.lint.rules._quantities import is_quantity
 from provisioner.lint.rules._schedule import is_duration
 from provisioner.lint.rules._tenant import has_hole, literal
-from provisioner.lint.rules.node_pools import has_gpus
 from provisioner.lint.values import items, look, mapping
 from provisioner.lint.world import Object, World
 
@@ -121,7 +120,11 @@ def node_type_without_gpus(world: World) -> Iterator[Hit]:
     for provider in world.of_kind("NodeProvider"):
         for offer in provider_types(provider):
             named = [offer.short_name, *(value for key, value in offer.properties.items() if "gpu" in key.lower())]
-            if any(_GPU_WORDS.search(word.lower()) for word in named) and offer.resources and not has_gpus(offer):
+            if (
+                any(_GPU_WORDS.search(word.lower()) for word in named)
+                and offer.resources
+                and not offer.has_accelerators
+            ):
                 message = f"describing node type: `resources` has no GPU: `{offer.short_name}`"
                 path = (*offer.path, "resources")
                 yield Hit(at=provider, path=path, message=message, fix='add `nvidia.com/gpu: "<count>"`')

@@ -14,7 +14,6 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pools import NodeOffer, offers_of, pools, provider_blocks
 from provisioner.lint.rules._tenant import has_hole, literal
-from provisioner.lint.rules.node_pools import has_gpus
 from provisioner.lint.values import items, look, mapping, texts
 from provisioner.lint.world import Object, World
 
@@ -131,7 +130,7 @@ def machine_without_gpus(world: World) -> Iterator[Hit]:
             offer = NodeOffer(provider, at, provider.name, "", mapping(value))
             templates = [block.get("virtualMachineTemplate"), look(value, "virtualMachineTemplate")]
             told = repr([*templates, look(value, "mergeVirtualMachineTemplate")])
-            if has_gpus(offer) and any(templates) and "'gpus'" not in told and "'hostDevices'" not in told:
+            if offer.has_accelerators and any(templates) and "'gpus'" not in told and "'hostDevices'" not in told:
                 message = f"making machines: node type `{look(value, 'name')}` promises GPUs, its machine has none"
                 path = ("spec", "kubeVirt", *at)
                 yield Hit(at=provider, path=path, message=message, fix="add `domain.devices.gpus` to its template")

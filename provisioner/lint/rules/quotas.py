@@ -14,7 +14,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pods import are_together, folder, replicas
+from provisioner.lint.rules._pods import are_together, folder
 from provisioner.lint.rules._quantities import (
     accelerators,
     amount,
@@ -26,6 +26,7 @@ from provisioner.lint.rules._quantities import (
     plain,
     pod_total,
 )
+from provisioner.lint.rules._scaling import replicas
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Container, Object, PodTemplate, World
 

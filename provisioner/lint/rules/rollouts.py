@@ -10,9 +10,8 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._cache import mounts
 from provisioner.lint.rules._capacity import gpu_capacity, gpus_in_use, node_capacity, pod_gpus
-from provisioner.lint.rules._pods import replicas
 from provisioner.lint.rules._reach import probe
-from provisioner.lint.rules._scaling import engines_in, pods_made_by
+from provisioner.lint.rules._scaling import engines_in, pods_made_by, replicas
 from provisioner.lint.rules._selectors import selector
 from provisioner.lint.values import Hole, items, look, text, whole
 from provisioner.lint.world import Object, PodTemplate, World
@@ -70,13 +69,13 @@ def rollout_needs_free_gpus(world: World) -> Iterator[Hit]:
         if lacking != 0 or not extra or capacity is None:
             continue
         used = max(gpus_in_use(world, found.namespace), count.least * gpus)
-        if used <= capacity.gpus < used + gpus:
+        if used <= capacity.count < used + gpus:
             strategy = look(found.value, "spec", "strategy") is not None
             yield Hit(
                 at=found,
                 path=("spec", "strategy") if strategy else ("spec",),
                 message=f"rolling out {found.name}: a new pod needs {gpus} GPUs before an old one ends; "
-                f"{used} are in use, {capacity.source} `{capacity.gpus}`",
+                f"{used} are in use, {capacity.source} `{capacity.count}`",
                 fix="set maxSurge: 0 and maxUnavailable: 1 (or strategy Recreate), or keep GPUs free for one more pod",
             )
 

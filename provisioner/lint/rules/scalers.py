@@ -169,9 +169,9 @@ def scaler_beyond_capacity(world: World) -> Iterator[Hit]:
         size = whole(found.value, "spec", "leaderWorkerTemplate", "size") if found is not None else None
         each = max((pod_gpus(pod) for pod in pods), default=0) * (size or 1)
         capacity = gpu_capacity(world, pods[0]) if pods and each else None
-        if most is not None and capacity is not None and most * each > capacity.gpus:
-            message = f"scaling {scaler.name}: {most} replicas of {each} GPUs, {capacity.source} `{capacity.gpus}`"
-            fix = f"set the upper bound to {capacity.gpus // each}, or add capacity"
+        if most is not None and capacity is not None and most * each > capacity.count:
+            message = f"scaling {scaler.name}: {most} replicas of {each} GPUs, {capacity.source} `{capacity.count}`"
+            fix = f"set the upper bound to {capacity.count // each}, or add capacity"
             yield Hit(at=scaler.at, path=scaler.most_path, message=message, fix=fix)
 
 

@@ -22,8 +22,9 @@ from provisioner.lint.rules._nodes import (
     requirements,
     tolerates,
 )
-from provisioner.lint.rules._pods import every_pod, may_hold_tenants, replicas
+from provisioner.lint.rules._pods import every_pod, may_hold_tenants
 from provisioner.lint.rules._quantities import accelerators, is_accelerator, plain, pod_total
+from provisioner.lint.rules._scaling import replicas
 from provisioner.lint.rules._selectors import pod_labels, selector
 from provisioner.lint.values import items, look, text, whole
 from provisioner.lint.world import PodTemplate, World
