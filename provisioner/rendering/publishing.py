@@ -7,6 +7,7 @@ previews and golden files call it. It reads templates from disk and does nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from provisioner.catalog.catalog import Catalog
@@ -83,6 +84,27 @@ def template_parameters(tier: Tier) -> tuple[list[tuple[str, str]], list[tuple[s
     return texts, numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A compiled group and what fills its slots: one object, or its file."""
+
+    compiled: Compiled
+    values: Mapping[str, SlotValue]
+
+    @property
+    def object(self) -> Object:
+        """The object as JSON values. Raises InvariantError where the template makes another number of them."""
+        objects = self.compiled.objects(self.values)
+        if len(objects) != 1:
+            raise InvariantError(f"rendering object: the template makes {len(objects)} instead of one")
+        return objects[0]
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Its canonical YAML by file name; quicker than the object."""
+        return self.compiled.files(self.values)
+
+
 class Publishing:
     """Renders everything of the control plane cluster. Raises RejectedError naming file and line for a bad template."""
 
@@ -108,22 +130,62 @@ class Publishing:
 
     def project(self, tenant: str, tier: str) -> Object:
         """The Project of a tenant for a tier: allowed templates and node types, quotas."""
-        found = self._tier(tier)
-        constants = {
-            "control_planes": self._site.control_planes,
-            "node_types": [
-                {"name": name} for name in self._site.offered_to(found) if found.node_mode is NodeMode.PRIVATE
-            ],
-        }
-        compiled = self._once(
-            ("project", tier), lambda: self._compile(found, ("project",), PROJECT_SLOTS, constants=constants)
-        )
-        return _only(compiled.objects({"project": project_name(tenant, tier), "tenant": tenant}))
+        return self._project(tenant, self._tier(tier)).object
+
+    def placed_files(self, plan: EndpointPlan) -> dict[str, bytes]:
+        """What creating an endpoint applies to the control plane cluster, by file name: its project, where it runs (a
+        tenant cluster of its own, an application in its customer's, or nothing where a pool serves it) and its route.
+        """
+        tier = self._tier(plan.tier)
+        files = self._project(plan.placement.parameters["tenant"], tier).files
+        if tier.tenancy is Tenancy.ENDPOINT:
+            files |= self._own_instance(plan, tier).files
+        elif tier.tenancy is Tenancy.CUSTOMER:
+            files |= self._customer_instance(plan.tenant, tier, plan.placement.control_plane).files
+            files |= self._application(plan, tier).files
+        return files | self._customer_route(plan, tier).files
 
     def instance(self, plan: EndpointPlan) -> Object:
         """The VirtualClusterInstance of an endpoint or of the pool that serves it. In a tier with a tenant cluster per
         customer it comes from `customer_instance`."""
-        tier, placement = self._tier(plan.tier), plan.placement
+        return self._own_instance(plan, self._tier(plan.tier)).object
+
+    def customer_instance(self, tenant: str, tier: str, *, control_plane: str) -> Object:
+        """The VirtualClusterInstance that all endpoints of a tenant share, in a tier with tenancy `customer`."""
+        found = self._tier(tier)
+        if found.tenancy is not Tenancy.CUSTOMER:
+            raise InvariantError(f"rendering tenant cluster: the tier has none per customer: `{tier}`")
+        return self._customer_instance(tenant, found, control_plane).object
+
+    def application(self, plan: EndpointPlan) -> Object:
+        """The ArgoCDApplication of an endpoint in its customer's tenant cluster."""
+        return self._application(plan, self._tier(plan.tier)).object
+
+    def customer_route(self, plan: EndpointPlan) -> Object:
+        """The HTTPRoute that leads the customer's hostname to our gateway."""
+        return self._customer_route(plan, self._tier(plan.tier)).object
+
+    def platform_objects(self, *, projects: Sequence[str] = (), connector_secret: str = HOLE) -> tuple[Object, ...]:
+        """What an installation needs once: the Argo CD connector and our two access keys.
+
+        `projects` are those that the runtime key may act in. Without the secret the connector has a hole that says so;
+        it is given when the objects are applied and stands in no file. Without projects there is no runtime key: one
+        without a scope could do everything.
+        """
+        compiled = self._once(("platform", len(projects)), lambda: self._compile_platform(len(projects)))
+        return tuple(compiled.objects({"connector_secret": connector_secret, "projects": tuple(projects)}))
+
+    def _project(self, tenant: str, tier: Tier) -> Filled:
+        compiled = self._once(("project", tier.name), lambda: self._compile_project(tier))
+        return Filled(compiled, {"project": project_name(tenant, tier.name), "tenant": tenant})
+
+    def _compile_project(self, tier: Tier) -> Compiled:
+        names = self._site.offered_to(tier) if tier.node_mode is NodeMode.PRIVATE else ()
+        constants = {"control_planes": self._site.control_planes, "node_types": [{"name": name} for name in names]}
+        return self._compile(tier, ("project",), PROJECT_SLOTS, constants=constants)
+
+    def _own_instance(self, plan: EndpointPlan, tier: Tier) -> Filled:
+        placement = plan.placement
         owned: dict[Tenancy, dict[str, str]] = {
             Tenancy.ENDPOINT: {"endpoint": plan.endpoint},
             Tenancy.POOL: {"pool": plan.serving_id},
@@ -142,25 +204,19 @@ class Publishing:
         }
         return self._instance(tier, values)
 
-    def customer_instance(self, tenant: str, tier: str, *, control_plane: str) -> Object:
-        """The VirtualClusterInstance that all endpoints of a tenant share, in a tier with tenancy `customer`."""
-        found = self._tier(tier)
-        if found.tenancy is not Tenancy.CUSTOMER:
-            raise InvariantError(f"rendering tenant cluster: the tier has none per customer: `{tier}`")
+    def _customer_instance(self, tenant: str, tier: Tier, control_plane: str) -> Filled:
         values = {
             "tenant": tenant,
             "tenant_cluster": tenant,
-            "project": project_name(tenant, tier),
-            "template": f"tenantry-{tier}",
-            "template_version": found.version,
+            "project": project_name(tenant, tier.name),
+            "template": f"tenantry-{tier.name}",
+            "template_version": tier.version,
             "control_plane": control_plane,
             "parameters": _parameters({"tenant": tenant, "namespace": TENANT_NAMESPACE}),
         }
-        return self._instance(found, values)
+        return self._instance(tier, values)
 
-    def application(self, plan: EndpointPlan) -> Object:
-        """The ArgoCDApplication of an endpoint in its customer's tenant cluster."""
-        tier = self._tier(plan.tier)
+    def _application(self, plan: EndpointPlan, tier: Tier) -> Filled:
         constants = {"runtime_name": published_name("runtime", tier), "namespace": TENANT_NAMESPACE}
         compiled = self._once(
             ("application", tier.name),
@@ -174,29 +230,17 @@ class Publishing:
             "path": plan.delivery_path,
             "branch": plan.serving_id,
         }
-        return _only(compiled.objects(values))
+        return Filled(compiled, values)
 
-    def customer_route(self, plan: EndpointPlan) -> Object:
-        """The HTTPRoute that leads the customer's hostname to our gateway."""
-        tier = self._tier(plan.tier)
+    def _customer_route(self, plan: EndpointPlan, tier: Tier) -> Filled:
         compiled = self._once(("route", tier.name), lambda: self._compile(tier, ("customer-route",), ROUTE_SLOTS))
         values = {"endpoint": plan.endpoint, "tenant": plan.tenant, "hostname": plan.address.hostname}
-        return _only(compiled.objects(values))
+        return Filled(compiled, values)
 
-    def platform_objects(self, *, projects: Sequence[str] = (), connector_secret: str = HOLE) -> tuple[Object, ...]:
-        """What an installation needs once: the Argo CD connector and our two access keys.
-
-        `projects` are those that the runtime key may act in. Without the secret the connector has a hole that says so;
-        it is given when the objects are applied and stands in no file. Without projects there is no runtime key: one
-        without a scope could do everything.
-        """
-        compiled = self._once(("platform", len(projects)), lambda: self._compile_platform(len(projects)))
-        return tuple(compiled.objects({"connector_secret": connector_secret, "projects": tuple(projects)}))
-
-    def _instance(self, tier: Tier, values: Mapping[str, SlotValue]) -> Object:
+    def _instance(self, tier: Tier, values: Mapping[str, SlotValue]) -> Filled:
         slots = dict.fromkeys(values, TEXT)
         compiled = self._once(("instance", tier.name), lambda: self._compile(tier, ("instance",), slots))
-        return _only(compiled.objects(values))
+        return Filled(compiled, values)
 
     def _compile_platform(self, projects: int) -> Compiled:
         names = ["baseline", "connector", "bootstrap-key", *(["runtime-key"] if projects else [])]
@@ -280,9 +324,3 @@ def _named(what: str, name: str, known: Mapping[str, T]) -> T:
     if name not in known:
         raise NotFoundError(f"finding {what}: unknown: `{name}`", hint=unknown_name_hint(name, known))
     return known[name]
-
-
-def _only(objects: list[Object]) -> Object:
-    if len(objects) != 1:
-        raise InvariantError(f"rendering object: the template makes {len(objects)} instead of one")
-    return objects[0]

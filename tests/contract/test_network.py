@@ -61,7 +61,9 @@ def test_pods_of_two_endpoints_or_replicas_do_not_reach_each_other(tier: str, ru
     """Ledger: TEN-08."""
     case = shipped(tier, runtime)
     net, own = network(case), pod(case)
-    other = Peer("inference", {**own.labels, "tenantry.io/endpoint": "ep-other", "leaderworkerset.sigs.k8s.io/name": "x"})
+    other = Peer(
+        "inference", {**own.labels, "tenantry.io/endpoint": "ep-other", "leaderworkerset.sigs.k8s.io/name": "x"}
+    )
     replica = pod(case, group=1) if case.workload["kind"] == "LeaderWorkerSet" else own
     for at in ANY_PORT:
         assert not net.lets(own, other, at)

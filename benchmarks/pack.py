@@ -1,0 +1,161 @@
+"""Endpoints of mixed tiers, from request to YAML text on disk, against what platform teams use for the same job.
+
+A thousand requests are planned and rendered on one core, and each endpoint's objects are written as one stream, as
+`kubectl kustomize -o` writes them. The baselines make the same objects of one endpoint per call: an overlay that
+changes names, labels and an image over a base, and a chart of the same manifests with the same values. CPU seconds are
+compared, so that a busy machine is fair to all. `kubectl` and `helm` are looked for on PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from provisioner.admission import admit_endpoint
+from provisioner.domain.ids import EndpointId
+from provisioner.domain.plan import EndpointPlan
+from provisioner.rendering.manifests import endpoint_files
+from tests.unit.rendering.examples import catalog, example_pack, example_site
+
+ENDPOINTS = 1000
+GOAL_SECONDS = 1.0
+GOAL_RATIO = 100
+CALLS = 5
+REPLICAS = {"multinode": 4}
+
+
+def main() -> None:
+    """Measure, print the table and the two goals."""
+    requests = [request(number) for number in range(ENDPOINTS)]
+    for number in range(len(catalog().tiers)):
+        plan_and_render(requests[number], number)  # a shape is compiled once in a process's life
+    with tempfile.TemporaryDirectory() as folder:
+        planning, rendering, writing, objects, text = ours(requests, Path(folder))
+        total = planning + rendering
+        rate = objects / (total + writing)
+        print(
+            f"{ENDPOINTS} endpoints of {len(catalog().tiers)} tiers, {objects} objects, {text / 2**20:.1f} MiB of YAML"
+        )
+        print(f"{'':<34}{'CPU s':>9}{'objects/s':>12}{'ratio':>8}")
+        print(f"{'planning':<34}{planning:>9.3f}")
+        print(f"{'rendering':<34}{rendering:>9.3f}{objects / rendering:>12,.0f}")
+        print(f"{'writing':<34}{writing:>9.3f}")
+        print(f"{'tenantry, all of it':<34}{total + writing:>9.3f}{rate:>12,.0f}")
+        ratios = [compare(name, make, Path(folder), rate) for name, make in BASELINES.items()]
+    told = "met" if total <= GOAL_SECONDS else "missed"
+    print(f"goal: plan and render in {GOAL_SECONDS:g} s: {total:.2f} ({told})")
+    for ratio in filter(None, ratios):
+        print(f"goal: {GOAL_RATIO}x a baseline with disk: {ratio:.0f}x ({'met' if ratio >= GOAL_RATIO else 'missed'})")
+
+
+def request(number: int) -> dict[str, Any]:
+    """A request of one of the tiers, in turn."""
+    tiers = sorted(catalog().tiers)
+    tier = tiers[number % len(tiers)]
+    scaling = {"minReplicas": 1, "maxReplicas": REPLICAS.get(tier, 8)}
+    return {**catalog().tiers[tier].example, "name": f"chat-{number}", "scaling": scaling}
+
+
+def plan_and_render(raw: Mapping[str, Any], number: int) -> tuple[EndpointPlan, dict[str, bytes]]:
+    """One endpoint; a pool's own tree counts, as if it were published anew."""
+    _, plan = admit_endpoint(raw, catalog=catalog(), site=example_site(), endpoint_id=EndpointId(f"ep-{number:010d}"))
+    return plan, render(plan)
+
+
+def render(plan: EndpointPlan) -> dict[str, bytes]:
+    """Everything of one endpoint as files."""
+    files = endpoint_files(example_pack(), plan)
+    return files | example_pack().runtime_tree(plan) if plan.pool else files
+
+
+def ours(requests: list[dict[str, Any]], folder: Path) -> tuple[float, float, float, int, int]:
+    """CPU seconds of planning, of rendering and of writing; objects and bytes."""
+    start = time.process_time()
+    plans = [
+        admit_endpoint(raw, catalog=catalog(), site=example_site(), endpoint_id=EndpointId(f"ep-{at:010d}"))[1]
+        for at, raw in enumerate(requests)
+    ]
+    planned = time.process_time()
+    trees = [render(plan) for plan in plans]
+    rendered = time.process_time()
+    for number, tree in enumerate(trees):
+        (folder / f"{number}.yaml").write_bytes(b"---\n".join(tree.values()))
+    written = time.process_time()
+    objects, text = sum(map(len, trees)), sum(len(value) for tree in trees for value in tree.values())
+    return planned - start, rendered - planned, written - rendered, objects, text
+
+
+def kustomize(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    """A base of one endpoint's manifests, and an overlay that makes another endpoint of it."""
+    base, overlay = folder / "base", folder / "overlay"
+    base.mkdir()
+    overlay.mkdir()
+    for number, text in enumerate(files.values()):
+        (base / f"{number}.yaml").write_bytes(text)
+    names = "".join(f"  - {number}.yaml\n" for number in range(len(files)))
+    (base / "kustomization.yaml").write_text(f"resources:\n{names}")
+    (overlay / "kustomization.yaml").write_text(
+        "resources:\n  - ../base\nnameSuffix: -two\nlabels:\n  - pairs: {tenantry.io/tenant: other}\n"
+        "images:\n  - {name: vllm/vllm-openai, newTag: v2}\n"
+    )
+    return ["kubectl", "kustomize", str(overlay), "-o", str(folder / "kustomized.yaml")]
+
+
+def helm(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    """A chart of one endpoint's manifests with the names as values."""
+    chart = folder / "chart"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: endpoint\nversion: 1.0.0\n")
+    for number, text in enumerate(files.values()):
+        templated = text.decode().replace("{{", '{{ "{{" }}').replace("ep-0000000001", "{{ .Values.endpoint }}")
+        (chart / "templates" / f"{number}.yaml").write_text(templated)
+    return [
+        "helm",
+        "template",
+        "endpoint",
+        str(chart),
+        "--set",
+        "endpoint=ep-two",
+        "--output-dir",
+        str(folder / "helm"),
+    ]
+
+
+BASELINES: Mapping[str, Callable[[Path, Mapping[str, bytes]], list[str]]] = {
+    "kubectl kustomize": kustomize,
+    "helm template": helm,
+}
+
+
+def compare(
+    name: str, make: Callable[[Path, Mapping[str, bytes]], list[str]], folder: Path, rate: float
+) -> float | None:
+    """Print a baseline's row; returns how many times its rate ours is, None where the program is not there."""
+    _, files = plan_and_render(request(1), 1)
+    command = make(folder, files)
+    if shutil.which(command[0]) is None:
+        print(f"{name:<34}not measured: `{command[0]}` is not on PATH")
+        return None
+    spent = _children()
+    for _ in range(CALLS):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "HOME": str(folder)})
+    seconds = (_children() - spent) / CALLS
+    theirs = len(files) / seconds
+    print(f"{f'{name}, {len(files)} per call':<34}{seconds:>9.3f}{theirs:>12,.0f}{rate / theirs:>7,.0f}x")
+    return rate / theirs
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main()
