@@ -16,6 +16,7 @@ import typer.main
 from pack_pages import components_page, tiers_page
 from pydantic import BaseModel
 from rule_pages import rule_pages
+from runtime_pages import runtimes_page
 
 from provisioner.admission.form import PlanForm, RequestForm
 from provisioner.admission.policy import load_policies
@@ -133,32 +134,6 @@ def models_page() -> str:
     return _page("Models", "From `provisioner/catalog/models/`.", columns, rows)
 
 
-def runtimes_page() -> str:
-    """Every runtime and its serving parameters."""
-    lines = ["# Runtimes", "", "From `applications/runtimes/<runtime>/runtime.yaml`.", ""]
-    for name, runtime in sorted(load_catalog().runtimes.items()):
-        kinds = ", ".join(runtime.kinds)
-        lines += [
-            f"## {name}",
-            "",
-            f"{runtime.description} Kinds: {kinds}. Profiles: {', '.join(runtime.profiles)}.",
-            "",
-        ]
-        rows = [
-            (
-                f"`{key}`",
-                str(p.type),
-                f"`{p.flag}`",
-                _bounds(p.minimum, p.maximum, p.options),
-                "master" if p.fixed else "master, request",
-                p.description,
-            )
-            for key, p in runtime.parameters.items()
-        ]
-        lines += [*_table(("parameter", "type", "flag", "allowed", "set by", "meaning"), rows), ""]
-    return "\n".join(lines)
-
-
 def policies_page() -> str:
     """Every admission policy, and the tiers that bind it."""
     tiers = sorted(load_catalog().tiers.items())
@@ -185,14 +160,6 @@ def _helps(command: Any, context: typer.Context) -> Iterator[tuple[str, str]]:
                     inner, info_name=name, parent=context, terminal_width=WIDTH, max_content_width=WIDTH
                 )
                 yield from _helps(inner, child)
-
-
-def _bounds(minimum: float | None, maximum: float | None, options: Sequence[str] | None) -> str:
-    if options:
-        return ", ".join(f"`{option}`" for option in options)
-    if minimum is None and maximum is None:
-        return "any"
-    return f"{'' if minimum is None else f'{minimum:g}'} … {'' if maximum is None else f'{maximum:g}'}".strip()
 
 
 def _page(title: str, head: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
