@@ -34,6 +34,11 @@ def is_known(value: Any) -> bool:
     return value is not None and not isinstance(value, Hole)
 
 
+def has_hole(value: Any) -> bool:
+    """Whether something still fills in the value or a part of it, also in a text that was not masked."""
+    return isinstance(value, str) and (isinstance(value, Hole) or "{{" in value)
+
+
 def look(value: Any, *path: str | int) -> Any:
     """What stands at a path, None where there is nothing."""
     for part in path:
@@ -64,6 +69,12 @@ def text(value: Any, *path: str | int) -> str | None:
     """The text at a path; None for a hole and for anything else."""
     found = look(value, *path)
     return found if isinstance(found, str) and not isinstance(found, Hole) else None
+
+
+def literal(value: Any, *path: str | int) -> str | None:
+    """The text at a path as it will be; None for one with a hole, also where the document was not masked."""
+    found = look(value, *path)
+    return found if isinstance(found, str) and not has_hole(found) else None
 
 
 def whole(value: Any, *path: str | int) -> int | None:

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
-from provisioner.lint.values import is_known, items, look, mapping, text
+from provisioner.lint.values import items, literal, look, mapping
 from provisioner.lint.world import Object, TenantValues, World
 
 FINALIZER = "resources-finalizer.argocd.argoproj.io"
@@ -29,12 +29,12 @@ class Source:
     @property
     def chart(self) -> str | None:
         """The chart's name, None where it is no chart."""
-        return settled(self.value, "chart")
+        return literal(self.value, "chart")
 
     @property
     def folder(self) -> str | None:
         """The path in the repository, as far as it is known."""
-        return settled(self.value, "path")
+        return literal(self.value, "path")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class App:
     @property
     def name(self) -> str:
         """The name as far as it is known, for messages."""
-        return settled(self.at.value, *self.outer, "metadata", "name") or self.at.title
+        return literal(self.at.value, *self.outer, "metadata", "name") or self.at.title
 
     @property
     def finalizers(self) -> tuple[str, ...]:
@@ -97,22 +97,16 @@ class App:
     @property
     def namespace(self) -> str | None:
         """The namespace that it delivers to, where known."""
-        return settled(self.spec, "destination", "namespace")
+        return literal(self.spec, "destination", "namespace")
 
     @property
     def cluster(self) -> str | None:
         """The cluster that it delivers to, by name or address."""
-        return settled(self.spec, "destination", "server") or settled(self.spec, "destination", "name")
+        return literal(self.spec, "destination", "server") or literal(self.spec, "destination", "name")
 
     def at_path(self, *path: str | int) -> FieldPath:
         """The path of a field of the spec."""
         return (*self.path, *path)
-
-
-def settled(value: Any, *path: str | int) -> str | None:
-    """The text at a path unless somebody fills in a part of it later."""
-    found = text(value, *path)
-    return found if found is not None and is_known(found) and "{{" not in found else None
 
 
 @lru_cache(maxsize=2)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.lint.rules._applications import App, Source, applications
-from provisioner.lint.values import items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Object, World, same_namespace
 
 _PARAMETER = re.compile(r"\{\{ *\.?([\w-]+) *\}\}")
@@ -212,7 +212,7 @@ def _generated(owner: Object, written: str) -> list[str]:
     generators = items(owner.value, "spec", "generators")
     elements = [item for _, one in generators for _, item in items(one, "list", "elements")]
     made = [_filled(written, item) for item in elements]
-    return [] if any("{{" in path for path in made) else made
+    return [] if any(has_hole(path) for path in made) else made
 
 
 def _filled(written: str, element: Any) -> str:

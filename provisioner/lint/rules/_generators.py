@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
-from provisioner.lint.values import items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text
 
 KINDS = (
     "list",
@@ -75,7 +75,7 @@ def expressions(value: Any, path: FieldPath = ()) -> Iterator[Expression]:
             yield Expression(path, found[0], found[2].strip())
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            if isinstance(key, str) and "{{" in key:
+            if has_hole(key):
                 yield from expressions(key, (*path, key))
             yield from expressions(item, (*path, key))
     elif isinstance(value, list):

@@ -17,9 +17,9 @@ import yaml
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.rule import Located
 from provisioner.lint.rules._platform import versions_of
-from provisioner.lint.rules._tenant import has_hole, literal, walk
+from provisioner.lint.rules._tenant import walk
 from provisioner.lint.scalars import read_plain
-from provisioner.lint.values import items, look, whole
+from provisioner.lint.values import has_hole, items, literal, look, whole
 from provisioner.lint.world import Object, World
 
 TYPES = ("string", "multiline", "boolean", "number", "password")

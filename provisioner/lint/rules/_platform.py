@@ -14,8 +14,7 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.rules._nearest import nearest
-from provisioner.lint.rules._tenant import has_hole, literal
-from provisioner.lint.values import items, mapping
+from provisioner.lint.values import has_hole, items, literal, mapping
 from provisioner.lint.world import Object, TenantValues, World
 
 PREFIXES = ("p-", "loft-p-")

@@ -13,8 +13,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.rules._nearest import choose
 from provisioner.lint.rules._quantities import is_accelerator
-from provisioner.lint.rules._tenant import has_hole, literal
-from provisioner.lint.values import items, look, mapping, texts, whole
+from provisioner.lint.values import has_hole, items, literal, look, mapping, texts, whole
 from provisioner.lint.world import Object, TenantValues, World
 
 PROVIDER_KINDS = ("bcm", "kubeVirt", "terraform", "clusterAPI", "metal3")

@@ -13,7 +13,7 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.rules._pods import every_pod
-from provisioner.lint.values import Hole, items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Object, PodTemplate, World, same_namespace
 
 _MAKERS: Mapping[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
@@ -122,7 +122,7 @@ def references(world: World) -> tuple[Reference, ...]:
     """Every reference of a pod that must be met for it to start; optional ones and holes are left out."""
     found = [reference for pod in every_pod(world) for reference in _of_pod(pod)]
     found += [reference for pod in every_pod(world) for reference in _of_containers(pod)]
-    return tuple(item for item in found if item.name and not isinstance(item.name, Hole) and "{{" not in item.name)
+    return tuple(item for item in found if item.name and not has_hole(item.name))
 
 
 _NAMED_FIELDS = {

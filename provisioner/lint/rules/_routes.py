@@ -15,9 +15,9 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import nearest_name
 from provisioner.lint.model_servers import engines
-from provisioner.lint.rules._applications import applications, settled
+from provisioner.lint.rules._applications import applications
 from provisioner.lint.rules._deliveries import deliveries
-from provisioner.lint.values import is_known, items, look, mapping, text, texts, whole
+from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, text, texts, whole
 from provisioner.lint.world import Object, World, same_namespace
 
 GATEWAY_GROUP = "gateway.networking.k8s.io"
@@ -56,7 +56,7 @@ class Reference:
     @property
     def name(self) -> str | None:
         """The name, None where it is not known."""
-        return settled(self.value, "name")
+        return literal(self.value, "name")
 
     @property
     def is_foreign(self) -> bool:
@@ -137,13 +137,13 @@ class Listener:
     @property
     def hostname(self) -> str | None:
         """The hostname that it answers for; None for every one."""
-        return settled(self.value, "hostname") or None
+        return literal(self.value, "hostname") or None
 
     @property
     def is_open(self) -> bool:
         """Whether a part of it is not known, so that anything may fit."""
         hostname = self.value.get("hostname")
-        return isinstance(hostname, str) and settled(self.value, "hostname") is None
+        return isinstance(hostname, str) and literal(self.value, "hostname") is None
 
 
 def listeners(owner: Object) -> Iterator[Listener]:
@@ -175,7 +175,7 @@ def hosts_meet(one: str | None, other: str | None) -> bool:
 def hostnames(route: Object) -> Iterator[tuple[FieldPath, str]]:
     """The known hostnames of a route."""
     for path, item in items(route.value, "spec", "hostnames"):
-        if isinstance(item, str) and is_known(item) and "{{" not in item:
+        if isinstance(item, str) and not has_hole(item):
             yield path, item
 
 
@@ -316,12 +316,12 @@ def is_inference_rule(world: World, route: Object, rule: Mapping[str, Any]) -> b
         if look(item, "kind") == "InferencePool":
             return True
         namespace = text(item, "namespace") or route.namespace
-        answers.append(serves_models(world, settled(item, "name"), namespace))
+        answers.append(serves_models(world, literal(item, "name"), namespace))
     if any(answers):
         return True
     if not answers or all(answer is False for answer in answers):
         return False
     if any(is_inference_path(path) for path in paths):
         return True
-    names = [settled(item, "name") for _, item in items(rule, "backendRefs")]
+    names = [literal(item, "name") for _, item in items(rule, "backendRefs")]
     return not paths and sounds_like_inference(route.name, *names)

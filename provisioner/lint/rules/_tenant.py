@@ -12,22 +12,11 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
-from provisioner.lint.values import items, look, mapping, text
+from provisioner.lint.values import has_hole, items, literal, look, mapping
 from provisioner.lint.world import Object, TenantValues, World
 
 PRODUCTION = frozenset({"prod", "production"})
 _MARKS = ("env", "environment", "profile", "stage")
-
-
-def literal(value: Any, *path: str | int) -> str | None:
-    """The text at a path where it stands already; None for a hole, also one in a document that is not masked."""
-    found = text(value, *path)
-    return None if found is None or "{{" in found else found
-
-
-def has_hole(value: Any) -> bool:
-    """Whether a template engine still fills in part of the text."""
-    return isinstance(value, str) and "{{" in value
 
 
 def is_on(value: Any, *path: str | int) -> bool:

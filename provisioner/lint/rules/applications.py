@@ -11,9 +11,9 @@ from pathlib import PurePosixPath
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import App, Source, applications, settled
+from provisioner.lint.rules._applications import App, Source, applications
 from provisioner.lint.rules._deliveries import tree_of
-from provisioner.lint.values import is_known, look, mapping, text
+from provisioner.lint.values import has_hole, literal, look, mapping, text
 from provisioner.lint.world import World
 
 _BRANCHES = {"HEAD", "main", "master", "trunk", "develop", "dev", "latest", "stable", "refs/heads/main"}
@@ -119,7 +119,7 @@ def app_chart_with_oci_prefix(world: World) -> Iterator[Hit]:
     name in `chart` (user guide, Helm). `oci://` together with `path` is another kind of source, since Argo CD 3.1.
     """
     for app, source in _sources(world):
-        repo = settled(source.value, "repoURL") or ""
+        repo = literal(source.value, "repoURL") or ""
         if source.value.get("chart") and repo.startswith("oci://"):
             yield Hit(
                 at=app.at,
@@ -141,7 +141,7 @@ def app_floating_revision(world: World) -> Iterator[Hit]:
         revision = look(source.value, "targetRevision")
         if not source.value.get("repoURL") or not (revision is None or isinstance(revision, str)):
             continue
-        if isinstance(revision, str) and (not is_known(revision) or "{{" in revision):
+        if has_hole(revision):
             continue
         if source.chart:
             is_floating = bool(_RANGE.search(revision or "") or _PARTIAL.fullmatch(revision or ""))
@@ -165,7 +165,7 @@ def app_repository_with_credentials(world: World) -> Iterator[Hit]:
     """
     for app, source in _sources(world):
         found = re.match(r"[a-z+]+://([^/@\s]*:[^/@\s]+|[^/@\s:]{20,})@([^/]+)", text(source.value, "repoURL") or "")
-        if found and "{{" not in found[1]:
+        if found and not has_hole(found[1]):
             yield Hit(
                 at=app.at,
                 path=(*source.path, "repoURL"),
@@ -183,7 +183,7 @@ def app_source_path_unknown(world: World) -> Iterator[Hit]:
     """
     tree = tree_of(world)
     shown = {
-        settled(source.value, "repoURL")
+        literal(source.value, "repoURL")
         for _, source in _sources(world)
         if source.folder and not source.chart and tree.find(source.folder)
     }
@@ -194,7 +194,7 @@ def app_source_path_unknown(world: World) -> Iterator[Hit]:
         wanted = PurePosixPath(folder.strip("/"))
         parent = tree.find(str(wanted.parent)) if len(wanted.parts) > 1 else None
         near = nearest_name(wanted.name, tree.neighbours(parent)) if parent else None
-        if near or settled(source.value, "repoURL") in shown:
+        if near or literal(source.value, "repoURL") in shown:
             yield Hit(
                 at=app.at,
                 path=(*source.path, "path"),

@@ -11,10 +11,10 @@ from functools import lru_cache
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import App, annotation, applications, settled, sync_options, wave
+from provisioner.lint.rules._applications import App, annotation, applications, sync_options, wave
 from provisioner.lint.rules._deliveries import Tree, deliveries, tree_of
 from provisioner.lint.rules.argocd import knows_application_health
-from provisioner.lint.values import items, look, text, whole
+from provisioner.lint.values import has_hole, items, literal, look, text, whole
 from provisioner.lint.world import POD_TEMPLATES, Object, World
 
 _CHART_GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -202,7 +202,7 @@ def app_values_ref_unknown(world: World) -> Iterator[Hit]:
         for source in app.sources:
             for path, item in items(source.value, "helm", "valueFiles"):
                 name = item[1:].partition("/")[0] if isinstance(item, str) and item.startswith("$") else None
-                if name is None or name in names or name.startswith("ARGOCD_") or "{{" in str(item):
+                if name is None or name in names or name.startswith("ARGOCD_") or has_hole(str(item)):
                     continue
                 yield Hit(
                     at=app.at,
@@ -224,7 +224,7 @@ def app_ref_source_with_chart(world: World) -> Iterator[Hit]:
                 yield Hit(
                     at=app.at,
                     path=(*source.path, "ref"),
-                    message=f"lending files of a source: it is a chart: `{settled(source.value, 'chart')}`",
+                    message=f"lending files of a source: it is a chart: `{literal(source.value, 'chart')}`",
                     fix="name a Git repository in the source with `ref`",
                 )
 
@@ -255,7 +255,7 @@ def app_values_file_unknown(world: World) -> Iterator[Hit]:
 
 def _place(tree: Tree, chart: str | None, written: str) -> tuple[str | None, str]:
     """The folder and the name of a values file; no folder where the world does not show it."""
-    if "://" in written or "{{" in written or "*" in written:
+    if "://" in written or has_hole(written) or "*" in written:
         return None, ""
     if written.startswith("$"):
         inner = written.partition("/")[2]

@@ -8,7 +8,7 @@ from typing import Any
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._generators import KINDS, elements, generators, is_go, kinds
-from provisioner.lint.values import items, look, mapping, text, texts
+from provisioner.lint.values import has_hole, items, look, mapping, text, texts
 from provisioner.lint.world import Object, World
 
 
@@ -174,7 +174,7 @@ def appset_step_matches_nothing(world: World) -> Iterator[Hit]:
         for path, step in items(spec, "strategy", "rollingSync", "steps"):
             for inner, expression in items(step, "matchExpressions"):
                 key = text(expression, "key")
-                if key and key not in labels and not any("{{" in label for label in labels):
+                if key and key not in labels and not any(has_hole(label) for label in labels):
                     yield Hit(
                         at=found,
                         path=("spec", *path, *inner, "key"),

@@ -11,8 +11,8 @@ from functools import lru_cache
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import FINALIZER, App, annotation, applications, settled
-from provisioner.lint.values import items, look, mapping, whole
+from provisioner.lint.rules._applications import FINALIZER, App, annotation, applications
+from provisioner.lint.values import has_hole, items, literal, look, mapping, whole
 from provisioner.lint.world import Object, World
 
 _FINALIZERS = (
@@ -69,7 +69,7 @@ def app_destination_form(world: World) -> Iterator[Hit]:
     up by itself and finds no such cluster.
     """
     for app in applications(world):
-        server, name = settled(app.spec, "destination", "server"), settled(app.spec, "destination", "name")
+        server, name = literal(app.spec, "destination", "server"), literal(app.spec, "destination", "name")
         if server and not re.match(r"https?://", server):
             yield Hit(
                 at=app.at,
@@ -96,7 +96,7 @@ def app_finalizer_misspelt(world: World) -> Iterator[Hit]:
     """
     for app in applications(world):
         for path, item in items(app.at.value, *app.outer, "metadata", "finalizers"):
-            if not isinstance(item, str) or item in _FINALIZERS or "{{" in item:
+            if not isinstance(item, str) or item in _FINALIZERS or has_hole(item):
                 continue
             near = nearest_name(item, _FINALIZERS)
             if near or "argocd" in item:
@@ -198,11 +198,11 @@ def app_delivers_twice(world: World) -> Iterator[Hit]:
         if app.is_generated or not (app.cluster and app.namespace) or len(app.sources) != 1:
             continue
         source = app.sources[0]
-        where = settled(source.value, "repoURL"), source.folder, source.chart
+        where = literal(source.value, "repoURL"), source.folder, source.chart
         if not where[0] or not (where[1] or where[2]):
             continue
-        if source.chart and (settled(source.value, "helm", "releaseName") or app.name) != source.chart:
-            where = (*where[:2], f"{source.chart}/{settled(source.value, 'helm', 'releaseName') or app.name}")
+        if source.chart and (literal(source.value, "helm", "releaseName") or app.name) != source.chart:
+            where = (*where[:2], f"{source.chart}/{literal(source.value, 'helm', 'releaseName') or app.name}")
         rendering = str([source.value.get(key) for key in ("helm", "kustomize", "directory", "plugin")])
         key = (*where, rendering, app.cluster, app.namespace)
         first = seen.setdefault(key, app)

@@ -12,7 +12,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._applications import annotated, annotation
-from provisioner.lint.values import is_known, look
+from provisioner.lint.values import has_hole, look
 from provisioner.lint.world import Object, World
 
 _ANNOTATIONS = (
@@ -82,7 +82,7 @@ def sync_wave_malformed(world: World) -> Iterator[Hit]:
     """
     for found in annotated(world):
         value = look(found.value, *_path("sync-wave"))
-        if isinstance(value, str) and (not is_known(value) or "{{" in value):
+        if has_hole(value):
             continue
         if value is not None and not (isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,9}", value)):
             yield Hit(
@@ -145,7 +145,7 @@ def _unknown_words(world: World, name: str, known: tuple[str, ...]) -> Iterator[
     for found in annotated(world):
         for word in (annotation(found, name) or "").split(","):
             trimmed = word.strip()
-            if trimmed and trimmed not in known and "{{" not in trimmed:
+            if trimmed and trimmed not in known and not has_hole(trimmed):
                 near = nearest_name(trimmed, known)
                 yield Hit(
                     at=found,

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import App, applications, settled
+from provisioner.lint.rules._applications import App, applications
 from provisioner.lint.rules._deliveries import deliveries
-from provisioner.lint.values import items
+from provisioner.lint.values import items, literal
 from provisioner.lint.world import Object, World
 
 _CLUSTER_KINDS = frozenset(
@@ -43,7 +43,7 @@ def app_project_unknown(world: World) -> Iterator[Hit]:
     """
     names = {project.name for project in world.of_kind("AppProject")}
     for app in applications(world):
-        name = settled(app.spec, "project")
+        name = literal(app.spec, "project")
         if names and app.is_argo and name and name not in {*names, "default"}:
             near = nearest_name(name, names)
             yield Hit(
@@ -56,7 +56,7 @@ def app_project_unknown(world: World) -> Iterator[Hit]:
 
 def _governed(world: World) -> Iterator[tuple[App, Object]]:
     for app in applications(world):
-        name = settled(app.spec, "project")
+        name = literal(app.spec, "project")
         project = world.find("AppProject", name) if name and app.is_argo else None
         if project:
             yield app, project
@@ -75,12 +75,12 @@ def app_project_forbids_destination(world: World) -> Iterator[Hit]:
     Argo CD answers that the destination is not permitted in the project and syncs nothing.
     """
     for app, project in _governed(world):
-        server, name = settled(app.spec, "destination", "server"), settled(app.spec, "destination", "name")
+        server, name = literal(app.spec, "destination", "server"), literal(app.spec, "destination", "name")
         if not (server or name):
             continue
         allowed = False
         for _, entry in items(project.value, "spec", "destinations"):
-            given = [settled(entry, key) for key in ("server", "name", "namespace")]
+            given = [literal(entry, key) for key in ("server", "name", "namespace")]
             is_here = (server is None or _matches(given[0], server)) and (name is None or _matches(given[1], name))
             is_denied = any((part or "").startswith("!") for part in given)
             allowed = allowed or is_denied or (is_here and _matches(given[2], app.namespace))
@@ -104,7 +104,7 @@ def app_project_forbids_source(world: World) -> Iterator[Hit]:
     for app, project in _governed(world):
         patterns = [item for _, item in items(project.value, "spec", "sourceRepos") if isinstance(item, str)]
         for source in app.sources:
-            repo = settled(source.value, "repoURL")
+            repo = literal(source.value, "repoURL")
             trimmed = repo.removesuffix(".git") if repo else ""
             is_listed = any(
                 pattern.startswith("!") or fnmatchcase(trimmed, pattern.removesuffix(".git")) for pattern in patterns
@@ -126,12 +126,12 @@ def app_project_forbids_kind(world: World) -> Iterator[Hit]:
     with "resource is not permitted in project". Only said when the Application's folder is below the linted path.
     """
     for app, delivery in deliveries(world):
-        name = settled(app.spec, "project")
+        name = literal(app.spec, "project")
         project = world.find("AppProject", name) if name and app.is_argo else None
         if project is None:
             continue
         permitted = [
-            (settled(item, "group") or "", settled(item, "kind") or "")
+            (literal(item, "group") or "", literal(item, "kind") or "")
             for _, item in items(project.value, "spec", "clusterResourceWhitelist")
         ]
         for found in delivery.objects:

@@ -23,7 +23,7 @@ from provisioner.lint.rules._quantities import (
     plain,
 )
 from provisioner.lint.rules._slips import is_slip
-from provisioner.lint.values import Hole, is_known, items, look, mapping, text
+from provisioner.lint.values import Hole, has_hole, is_known, items, look, mapping, text
 from provisioner.lint.world import Container, PodTemplate, World
 
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
@@ -96,7 +96,12 @@ def quantity_malformed(world: World) -> Iterator[Hit]:
     """
     for entry in _entries(world):
         value = entry.value
-        if entry.amount is None and isinstance(value, str | int | float) and is_known(value) and "{{" not in str(value):
+        if (
+            entry.amount is None
+            and isinstance(value, str | int | float)
+            and is_known(value)
+            and not has_hole(str(value))
+        ):
             fix = "write a number with one of m, k, M, G, T, Ki, Mi, Gi, Ti, such as 16Gi or 500m"
             yield entry.hit(f"reading quantity of {entry.name}: not one that Kubernetes reads: {entry.written}", fix)
 
@@ -198,7 +203,7 @@ def resource_name_unknown(world: World) -> Iterator[Hit]:
 
 def _misspelt(name: str) -> str | None:
     """What a resource was meant to be; None for one that may exist."""
-    if "{{" in name or name in _STANDARD or name in _DEVICES:
+    if has_hole(name) or name in _STANDARD or name in _DEVICES:
         return None
     if "/" not in name:
         return None if name.startswith("hugepages-") else nearest_name(name, _STANDARD) or "nvidia.com/gpu"

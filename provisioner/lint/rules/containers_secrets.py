@@ -15,7 +15,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pods import every_pod
-from provisioner.lint.values import Hole, items, mapping, text
+from provisioner.lint.values import Hole, has_hole, items, mapping, text
 from provisioner.lint.world import Object, World
 
 _FORMS = (
@@ -74,7 +74,7 @@ def _known_form(value: str) -> str | None:
 
 
 def _looks_secret(name: str, value: str) -> bool:
-    by_name = _is_secret_name(name) and not _NO_SECRET.fullmatch(value) and "{{" not in value and "\n" not in value
+    by_name = _is_secret_name(name) and not _NO_SECRET.fullmatch(value) and not has_hole(value) and "\n" not in value
     return by_name or bool(_PASSWORD_IN_URL.search(value))
 
 
@@ -134,7 +134,7 @@ def _data(world: World) -> Iterator[tuple[Object, str, Any, bytes | None]]:
         if found.group:
             continue
         for key, value in mapping(found.value, "data").items():
-            if isinstance(value, str) and not isinstance(value, Hole) and "{{" not in value:
+            if isinstance(value, str) and not has_hole(value):
                 yield found, str(key), value, _decoded(value)
 
 
@@ -188,5 +188,5 @@ def secret_key_malformed(world: World) -> Iterator[Hit]:
 
 def _bad_keys(data: Mapping[str, Any]) -> Iterator[str]:
     for key in data:
-        if isinstance(key, str) and "{{" not in key and not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", key):
+        if isinstance(key, str) and not has_hole(key) and not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", key):
             yield key

@@ -16,8 +16,8 @@ from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._schedule import is_cron
-from provisioner.lint.rules._tenant import brings_nodes, has_hole, is_on, is_production, literal
-from provisioner.lint.values import is_known, look, mapping, texts, whole
+from provisioner.lint.rules._tenant import brings_nodes, is_on, is_production
+from provisioner.lint.values import has_hole, is_known, literal, look, mapping, texts, whole
 from provisioner.lint.world import TenantValues, World
 
 _DEFAULT_POD_RANGE = "10.244.0.0/16"

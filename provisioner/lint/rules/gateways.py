@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import settled
 from provisioner.lint.rules._routes import GATEWAY_GROUP, gateways, shown
 from provisioner.lint.rules._selecting import selects
-from provisioner.lint.values import items, look, mapping, text
+from provisioner.lint.values import items, literal, look, mapping, text
 from provisioner.lint.world import Object, World, same_namespace
 
 _CLASSES_OF_CONTROLLERS = {
@@ -60,7 +59,7 @@ def gateway_class_unknown(world: World) -> Iterator[Hit]:
         look(tenant.value, "sync", "fromHost", "gatewayClasses", "enabled") is True for tenant in world.tenants
     )
     for gateway in gateways(world):
-        name = settled(gateway.value, "spec", "gatewayClassName")
+        name = literal(gateway.value, "spec", "gatewayClassName")
         is_made = name in _CLASSES_OF_CONTROLLERS or (name or "").startswith("gke-") or imports
         if names and name and name not in names and not is_made:
             near = nearest_name(name, names)
@@ -183,7 +182,7 @@ def gateway_client_ca_unknown(world: World) -> Iterator[Hit]:
     for gateway in gateways(world):
         for path, validation in _validations(gateway):
             for inner, item in items(validation, "caCertificateRefs"):
-                name, home = settled(item, "name"), text(item, "namespace") or gateway.namespace
+                name, home = literal(item, "name"), text(item, "namespace") or gateway.namespace
                 seen = [found.name for found in world.of_kind("ConfigMap") if same_namespace(found.namespace, home)]
                 is_made = world.has("Bundle") or look(item, "kind") != "ConfigMap"
                 if name and seen and name not in seen and not is_made:
@@ -206,7 +205,7 @@ def gateway_policy_without_target(world: World) -> Iterator[Hit]:
         single = mapping(policy.value, "spec", "targetRef")
         targets = [(("spec", *path), item) for path, item in items(policy.value.get("spec"), "targetRefs")]
         for path, target in [*targets, (("spec", "targetRef"), single)]:
-            kind, name = settled(target, "kind"), settled(target, "name")
+            kind, name = literal(target, "kind"), literal(target, "name")
             if kind not in _TARGETS or name is None or world.find(kind, name, namespace=policy.namespace):
                 continue
             names = [found.name for found in world.of_kind(kind) if same_namespace(found.namespace, policy.namespace)]
@@ -230,7 +229,7 @@ def gateway_of_listener_set_unknown(world: World) -> Iterator[Hit]:
     """
     there = shown(world)
     for found in world.of_kind("ListenerSet", "XListenerSet"):
-        name = settled(found.value, "spec", "parentRef", "name")
+        name = literal(found.value, "spec", "parentRef", "name")
         namespace = text(found.value, "spec", "parentRef", "namespace") or found.namespace
         if name is None or there.find("Gateway", name, namespace):
             continue
@@ -257,7 +256,7 @@ def gateway_refuses_listener_set(world: World) -> Iterator[Hit]:
     accepted, reason NotAllowed (Gateway API, ListenerSet).
     """
     for found in world.of_kind("ListenerSet", "XListenerSet"):
-        name = settled(found.value, "spec", "parentRef", "name")
+        name = literal(found.value, "spec", "parentRef", "name")
         namespace = text(found.value, "spec", "parentRef", "namespace") or found.namespace
         gateway = shown(world).find("Gateway", name, namespace) if name else None
         reason = _refuses(world, gateway, found) if gateway else None

@@ -12,7 +12,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._routes import GATEWAY_GROUP, ROUTE_KINDS, backends, gateways, listeners, routes, shown
 from provisioner.lint.rules.listeners import certificate_references
-from provisioner.lint.values import is_known, items, text
+from provisioner.lint.values import has_hole, is_known, items, text
 from provisioner.lint.world import Object, World
 
 _GROUPS = dict.fromkeys((*ROUTE_KINDS, "Gateway", "ListenerSet"), GATEWAY_GROUP)
@@ -35,14 +35,14 @@ def _crossings(world: World) -> Iterator[_Crossing]:
         for reference in backends(route):
             group, kind = reference.value.get("group", ""), reference.value.get("kind", "Service")
             namespace = reference.namespace
-            if not reference.is_foreign or not is_known(namespace) or "{{" in str(namespace):
+            if not reference.is_foreign or not is_known(namespace) or has_hole(str(namespace)):
                 continue
             if reference.name and isinstance(group, str) and isinstance(kind, str) and namespace != route.namespace:
                 yield _Crossing(route, reference.path, group, kind, reference.name, str(namespace))
     for gateway in gateways(world):
         for one in listeners(gateway):
             for path, name, space in certificate_references(one):
-                if space and "{{" not in space and space != gateway.namespace:
+                if space and not has_hole(space) and space != gateway.namespace:
                     yield _Crossing(gateway, path, "", "Secret", name, space)
 
 

@@ -13,8 +13,8 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.holes import mask
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import App, Source, applications, settled
-from provisioner.lint.values import items, look, mapping, text
+from provisioner.lint.rules._applications import App, Source, applications
+from provisioner.lint.values import has_hole, items, literal, look, mapping, text
 from provisioner.lint.world import World
 from provisioner.lint.yaml_text import parse_documents
 
@@ -63,7 +63,7 @@ def helm_values_as_text(world: World) -> Iterator[Hit]:
     object around it is typed, so it is left alone.
     """
     for app, source, helm in _charts(world):
-        if settled(helm, "values") and not helm.get("valuesObject"):
+        if literal(helm, "values") and not helm.get("valuesObject"):
             yield Hit(
                 at=app.at,
                 path=(*source.path, "helm", "values"),
@@ -99,7 +99,7 @@ def helm_values_malformed(world: World) -> Iterator[Hit]:
     """
     for app, source, helm in _charts(world):
         written = text(helm, "values")
-        if not written or not written.strip() or "{{" in written:
+        if not written or not written.strip() or has_hole(written):
             continue
         documents = list(parse_documents(written, file=app.at.file))
         is_mapping = len(documents) == 1 and isinstance(documents[0].value, Mapping)
@@ -127,7 +127,7 @@ def helm_parameter_no_text(world: World) -> Iterator[Hit]:
                 yield Hit(
                     at=app.at,
                     path=(*source.path, "helm", *path, "value"),
-                    message=f"reading parameter `{settled(item, 'name')}`: its value is no text: `{value}`",
+                    message=f"reading parameter `{literal(item, 'name')}`: its value is no text: `{value}`",
                     fix="put the value in quotes, and add `forceString: true` when the chart wants a text",
                 )
 
@@ -142,7 +142,7 @@ def helm_parameter_changes_type(world: World) -> Iterator[Hit]:
     """
     for app, source, helm in _charts(world):
         for path, item in items(helm, "parameters"):
-            name, value = settled(item, "name") or "", settled(item, "value") or ""
+            name, value = literal(item, "name") or "", literal(item, "value") or ""
             if not _TYPED_BY_SET.fullmatch(value) or look(item, "forceString") is True:
                 continue
             if _WANTS_TEXT.search(name.replace("\\.", "_")):
@@ -216,8 +216,8 @@ def helm_release_name_too_long(world: World) -> Iterator[Hit]:
     Helm refuses it (helm.sh/docs, release names). Without `helm.releaseName` it is the Application's name.
     """
     for app, source, helm in _charts(world):
-        given = settled(helm, "releaseName")
-        name = given or (settled(app.at.value, *app.outer, "metadata", "name") if source.chart else None)
+        given = literal(helm, "releaseName")
+        name = given or (literal(app.at.value, *app.outer, "metadata", "name") if source.chart else None)
         if name and len(name) > _MAX_RELEASE:
             yield Hit(
                 at=app.at,

@@ -12,7 +12,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._routes import gateways, hosts_meet, listeners, parents, routes
-from provisioner.lint.values import is_known, items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Object, World
 
 _HOSTNAME = re.compile(r"(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -49,7 +49,7 @@ def _written_names(world: World) -> Iterator[_Name]:
 
 
 def _known(at: Object, path: FieldPath, value: object) -> Iterator[_Name]:
-    if isinstance(value, str) and value and is_known(value) and "{{" not in value and "${" not in value:
+    if isinstance(value, str) and value and not has_hole(value) and "${" not in value:
         yield _Name(at, path, value)
 
 
@@ -130,7 +130,7 @@ def hostname_not_allowed_by_import(world: World) -> Iterator[Hit]:
         for parent in parents(route):
             names = allowed.get((parent.namespace or "", parent.name or ""))
             for path, item in items(route.value, "spec", "hostnames") if names else ():
-                is_open = not isinstance(item, str) or not is_known(item) or "{{" in item
+                is_open = not isinstance(item, str) or has_hole(item)
                 if not is_open and names and not any(hosts_meet(item, name) for name in names):
                     yield Hit(
                         at=route,
@@ -150,7 +150,7 @@ def _allowed_by_import(world: World) -> dict[tuple[str, str], list[str]]:
             for _, override in items(base, "allowedRoutes", "overrides"):
                 same = host == f"{text(override, 'hostNamespace')}/{text(override, 'name')}"
                 hosts = [item for _, item in items(override, "allowedHostnames")]
-                known = [item for item in hosts if isinstance(item, str) and is_known(item) and "{{" not in item]
+                known = [item for item in hosts if isinstance(item, str) and not has_hole(item)]
                 if same and known and len(known) == len(hosts) and virtual and "/" in virtual:
                     namespace, _, name = virtual.partition("/")
                     found.setdefault((namespace, name), []).extend(known)

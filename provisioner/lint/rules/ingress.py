@@ -13,9 +13,8 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import settled
 from provisioner.lint.rules._routes import shown
-from provisioner.lint.values import is_known, items, look, mapping, text, whole
+from provisioner.lint.values import has_hole, items, literal, look, mapping, text, whole
 from provisioner.lint.world import Object, World
 
 _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
@@ -44,7 +43,7 @@ def ingress_paths(ingress: Object) -> Iterator[IngressPath]:
     for path, item in items(ingress.value, "spec", "rules"):
         for inner, part in items(item, "http", "paths"):
             if isinstance(part, Mapping):
-                yield IngressPath(ingress, (*path, *inner), settled(item, "host"), part)
+                yield IngressPath(ingress, (*path, *inner), literal(item, "host"), part)
 
 
 def _backends(ingress: Object) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
@@ -67,7 +66,7 @@ def ingress_backend_unknown(world: World) -> Iterator[Hit]:
     there = shown(world)
     for ingress in ingresses(world):
         for path, service in _backends(ingress):
-            name = settled(service, "name")
+            name = literal(service, "name")
             if name and there.lacks("Service", name, ingress.namespace):
                 near = there.near("Service", name, ingress.namespace)
                 other = there.elsewhere("Service", name, ingress.namespace)
@@ -92,7 +91,7 @@ def ingress_backend_by_address(world: World) -> Iterator[Hit]:
     """
     for ingress in ingresses(world):
         for path, service in _backends(ingress):
-            name = settled(service, "name")
+            name = literal(service, "name")
             if name and re.search(r"[.:/]", name):
                 yield Hit(
                     at=ingress,
@@ -111,11 +110,11 @@ def ingress_backend_port_unknown(world: World) -> Iterator[Hit]:
     there = shown(world)
     for ingress in ingresses(world):
         for path, backend in _backends(ingress):
-            name = settled(backend, "name")
+            name = literal(backend, "name")
             service = there.find("Service", name, ingress.namespace) if name else None
             if service is None or not isinstance(look(service.value, "spec", "ports"), list):
                 continue
-            number, port_name = whole(backend, "port", "number"), settled(backend, "port", "name")
+            number, port_name = whole(backend, "port", "number"), literal(backend, "port", "name")
             ports = [(whole(item, "port"), text(item, "name")) for _, item in items(service.value, "spec", "ports")]
             if any(port is None for port, _ in ports):
                 continue
@@ -193,7 +192,7 @@ def ingress_class_unknown(world: World) -> Iterator[Hit]:
     """
     names = {found.name for found in world.of_kind("IngressClass")}
     for ingress in ingresses(world):
-        name = settled(ingress.value, "spec", "ingressClassName")
+        name = literal(ingress.value, "spec", "ingressClassName")
         if names and name and name not in names:
             near = nearest_name(name, names)
             yield Hit(
@@ -221,7 +220,7 @@ def ingress_host_without_tls(world: World) -> Iterator[Hit]:
         ):
             continue
         for path, item in items(ingress.value, "spec", "rules"):
-            host = settled(item, "host")
+            host = literal(item, "host")
             if host and not any(
                 host == one or (one.startswith("*.") and host.partition(".")[2] == one[2:]) for one in hosts
             ):
@@ -235,7 +234,7 @@ def ingress_host_without_tls(world: World) -> Iterator[Hit]:
 
 def items_known(value: Any) -> bool:
     """Whether a list item is a text that is known."""
-    return isinstance(value, str) and is_known(value) and "{{" not in value
+    return isinstance(value, str) and not has_hole(value)
 
 
 @rule("ingress-path-malformed", Severity.ERROR)
@@ -246,7 +245,7 @@ def ingress_path_malformed(world: World) -> Iterator[Hit]:
     """
     for ingress in ingresses(world):
         for one in ingress_paths(ingress):
-            value = settled(one.value, "path")
+            value = literal(one.value, "path")
             if value and not value.startswith("/") and text(one.value, "pathType") != "ImplementationSpecific":
                 yield Hit(
                     at=ingress,
@@ -267,7 +266,7 @@ def ingress_path_with_pattern(world: World) -> Iterator[Hit]:
         uses_patterns = ingress.annotations.get("nginx.ingress.kubernetes.io/use-regex") == "true"
         is_alb = any(key.startswith("alb.ingress.kubernetes.io/") for key in ingress.annotations)
         for one in ingress_paths(ingress):
-            value, kind = settled(one.value, "path"), text(one.value, "pathType")
+            value, kind = literal(one.value, "path"), text(one.value, "pathType")
             is_pattern = value is not None and re.search(r"[*()$|\[\]^]", value) is not None
             if is_pattern and kind in ("Exact", "Prefix") and not uses_patterns and not is_alb:
                 yield Hit(
@@ -287,12 +286,12 @@ def ingress_path_twice(world: World) -> Iterator[Hit]:
     """
     seen: dict[tuple[Any, ...], IngressPath] = {}
     for ingress in ingresses(world):
-        kind = settled(ingress.value, "spec", "ingressClassName") or ingress.annotations.get(_CLASS_ANNOTATION)
+        kind = literal(ingress.value, "spec", "ingressClassName") or ingress.annotations.get(_CLASS_ANNOTATION)
         if any(key.endswith("/canary") for key in ingress.annotations):
             continue
         for one in ingress_paths(ingress):
             host = look(ingress.value, *one.path[:3], "host")
-            value = settled(one.value, "path") or "/"
+            value = literal(one.value, "path") or "/"
             if host is not None and one.host is None:
                 continue
             key = (kind, one.host, value.rstrip("/") or "/", text(one.value, "pathType"))

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import settled
 from provisioner.lint.rules._routes import is_inference_path, is_quiet_path, serves_models, sounds_like_inference
 from provisioner.lint.rules.ingress import ingress_paths, ingresses
-from provisioner.lint.values import look, mapping, text
+from provisioner.lint.values import has_hole, literal, look, mapping, text
 from provisioner.lint.world import Object, World
 
 _PREFIX = "nginx.ingress.kubernetes.io/"
@@ -90,9 +89,9 @@ def _is_nginx(ingress: Object) -> bool:
 
 def _serves_inference(world: World, ingress: Object) -> bool:
     for one in ingress_paths(ingress):
-        name = settled(one.value, "backend", "service", "name")
+        name = literal(one.value, "backend", "service", "name")
         answer = serves_models(world, name, ingress.namespace)
-        path = settled(one.value, "path") or "/"
+        path = literal(one.value, "path") or "/"
         if is_quiet_path(path):
             continue
         if answer or (answer is None and (is_inference_path(path) or sounds_like_inference(ingress.name, name))):
@@ -151,7 +150,7 @@ def ingress_timeout_malformed(world: World) -> Iterator[Hit]:
     for ingress in ingresses(world):
         for name in _TIMEOUTS:
             value = look(ingress.value, *_path(name))
-            is_open = isinstance(value, str) and "{{" in value
+            is_open = has_hole(value)
             if value is not None and not is_open and not (isinstance(value, str) and value.isdecimal()):
                 yield Hit(
                     at=ingress,
@@ -245,7 +244,7 @@ def ingress_rewrite_without_group(world: World) -> Iterator[Hit]:
         target = ingress.annotations.get(f"{_PREFIX}rewrite-target", "")
         wanted = max((int(number) for number in re.findall(r"\$([0-9])", target)), default=0)
         for one in ingress_paths(ingress) if wanted else ():
-            value = settled(one.value, "path") or "/"
+            value = literal(one.value, "path") or "/"
             if value.count("(") < wanted:
                 yield Hit(
                     at=ingress,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._tenant import Deployed, applications, has_hole, is_on, literal, stacks
-from provisioner.lint.values import is_known, look, mapping
+from provisioner.lint.rules._tenant import Deployed, applications, is_on, stacks
+from provisioner.lint.values import has_hole, is_known, literal, look, mapping
 from provisioner.lint.world import World
 
 _INTEGRATION = ("integrations", "argoCD")

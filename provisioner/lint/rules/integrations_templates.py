@@ -12,8 +12,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._tenant import has_hole, literal
-from provisioner.lint.values import items, look, mapping
+from provisioner.lint.values import has_hole, items, literal, look, mapping
 from provisioner.lint.world import Object, World
 
 _EXISTING = frozenset({"default", "kube-system", "kube-public"})

@@ -9,10 +9,9 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import settled
 from provisioner.lint.rules._routes import Listener, gateways, listeners
 from provisioner.lint.rules._selecting import selects
-from provisioner.lint.values import is_known, items, look, mapping, text
+from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, text
 from provisioner.lint.world import Object, World
 
 _PLAIN = {"HTTP", "TCP", "UDP"}
@@ -122,7 +121,7 @@ def listener_tls_contradiction(world: World) -> Iterator[Hit]:
 def certificate_references(one: Listener) -> Iterator[tuple[FieldPath, str, str | None]]:
     """The Secrets that a listener takes certificates from: where, name, and the namespace where it names one."""
     for path, item in items(one.value, "tls", "certificateRefs"):
-        name = settled(item, "name")
+        name = literal(item, "name")
         if name and look(item, "kind") in (None, "Secret") and look(item, "group") in (None, ""):
             yield (*one.path, *path), name, text(item, "namespace")
 
@@ -179,7 +178,7 @@ def listener_certificate_for_other_name(world: World) -> Iterator[Hit]:
             certificates = _certificates(world, namespace or one.owner.namespace)
             found = next((found for found in certificates if text(found.value, "spec", "secretName") == name), None)
             names = [item for _, item in items(found.value, "spec", "dnsNames")] if found else []
-            is_open = any(not isinstance(item, str) or not is_known(item) or "{{" in item for item in names)
+            is_open = any(not isinstance(item, str) or has_hole(item) for item in names)
             if names and not is_open and not any(_covers(item, hostname or "") for item in names):
                 yield Hit(
                     at=one.owner,

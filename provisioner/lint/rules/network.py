@@ -15,7 +15,7 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._policies import Peer, Policy, policies
-from provisioner.lint.values import Hole, items, look, mapping, text, whole
+from provisioner.lint.values import Hole, has_hole, items, look, mapping, text, whole
 from provisioner.lint.world import World
 
 _METADATA = ipaddress.ip_address("169.254.169.254")
@@ -146,7 +146,7 @@ def network_address_malformed(world: World) -> Iterator[Hit]:
     for peer in _all_peers(world):
         cidr: tuple[FieldPath, Any] = (("ipBlock", "cidr"), look(peer.value, "ipBlock", "cidr"))
         for path, item in (cidr, *items(peer.value, "ipBlock", "except")):
-            if not isinstance(item, str) or isinstance(item, Hole) or "{{" in item:
+            if not isinstance(item, str) or has_hole(item):
                 continue
             if _network(item) is None or "/" not in item:
                 message = f"reading address: not a network with a prefix length: {shown(item)}"

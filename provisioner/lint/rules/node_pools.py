@@ -15,8 +15,8 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pools import NODE_TYPE, OPERATORS, Pool, offers_of, pools, term_values
 from provisioner.lint.rules._schedule import is_cron, is_duration, seconds
-from provisioner.lint.rules._tenant import brings_nodes, has_hole, literal, only_tenant
-from provisioner.lint.values import is_known, items, look, mapping, whole
+from provisioner.lint.rules._tenant import brings_nodes, only_tenant
+from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, whole
 from provisioner.lint.world import TenantValues, World
 
 

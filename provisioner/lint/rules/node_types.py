@@ -15,8 +15,7 @@ from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pools import PROVIDER_KINDS, provider_blocks, provider_types
 from provisioner.lint.rules._quantities import is_quantity
 from provisioner.lint.rules._schedule import is_duration
-from provisioner.lint.rules._tenant import has_hole, literal
-from provisioner.lint.values import items, look, mapping
+from provisioner.lint.values import has_hole, items, literal, look, mapping
 from provisioner.lint.world import Object, World
 
 _GPU_WORDS = re.compile(r"(^|[-._])(gpu|[abhl]100|h200|b200|gb200|l4|l40s?|a10g?|t4|mi300x?)([-._]|$)")

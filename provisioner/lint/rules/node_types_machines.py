@@ -13,8 +13,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pools import NodeOffer, offers_of, pools, provider_blocks
-from provisioner.lint.rules._tenant import has_hole, literal
-from provisioner.lint.values import items, look, mapping, texts
+from provisioner.lint.values import has_hole, items, literal, look, mapping, texts
 from provisioner.lint.world import Object, World
 
 _MERGES = {

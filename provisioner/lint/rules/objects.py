@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import Hole, look, mapping, text
+from provisioner.lint.values import Hole, has_hole, look, mapping, text
 from provisioner.lint.world import POD_TEMPLATES, Object, World
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -96,7 +96,7 @@ def label_invalid(world: World) -> Iterator[Hit]:
         for path in _label_places(found):
             for key, value in mapping(found.value, *path).items():
                 fault = _key_fault(key) or (_value_fault(value) if isinstance(value, str) else None)
-                if fault and not isinstance(value, Hole) and "{{" not in key:
+                if fault and not isinstance(value, Hole) and not has_hole(key):
                     message = f"reading label {shown(key)}: {fault[0]}"
                     yield Hit(at=found, path=(*path, key), message=message, fix=fault[1])
 
@@ -111,7 +111,7 @@ def annotation_key_invalid(world: World) -> Iterator[Hit]:
         for place in _metadata_places(found):
             for key in mapping(found.value, *place, "annotations"):
                 fault = _key_fault(key)
-                if fault and "{{" not in key:
+                if fault and not has_hole(key):
                     message = f"reading annotation {shown(key)}: {fault[0]}"
                     yield Hit(at=found, path=(*place, "annotations", key), message=message, fix=fault[1])
 

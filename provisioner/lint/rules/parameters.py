@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from provisioner.domain.finding import Severity, unknown_name_hint
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._parameters import TYPES, asked, declarations, refusal
-from provisioner.lint.rules._tenant import has_hole, literal
-from provisioner.lint.values import is_known, items, look, whole
+from provisioner.lint.values import has_hole, is_known, items, literal, look, whole
 from provisioner.lint.world import World
 
 _SECRET_ENDS = frozenset(

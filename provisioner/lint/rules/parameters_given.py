@@ -18,9 +18,9 @@ from provisioner.lint.rule import Hit, Located, rule
 from provisioner.lint.rules._nearest import nearest
 from provisioner.lint.rules._parameters import Given, declared, read_given, refusal, variables
 from provisioner.lint.rules._platform import chosen
-from provisioner.lint.rules._tenant import applications, has_hole, literal, stacks
+from provisioner.lint.rules._tenant import applications, stacks
 from provisioner.lint.rules.parameters import is_secret_name
-from provisioner.lint.values import items, look
+from provisioner.lint.values import has_hole, items, literal, look
 from provisioner.lint.world import World
 
 _TOKENS = re.compile(r"(hf_|sk-|ghp_|github_pat_|glpat-|nvapi-|xox[bp]-|AKIA)[A-Za-z0-9_-]{12,}")

@@ -13,8 +13,7 @@ from typing import Any
 from provisioner.domain.finding import Severity, nearest_name, unknown_name_hint
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._parameters import asked, declarations, places_of
-from provisioner.lint.rules._tenant import has_hole, literal
-from provisioner.lint.values import items
+from provisioner.lint.values import has_hole, items, literal
 from provisioner.lint.world import World
 
 _TYPED = frozenset(

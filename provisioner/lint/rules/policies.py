@@ -13,7 +13,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._api_resources import wrong_group
 from provisioner.lint.rules._selectors import NAMESPACE_NAME, namespace_matches, selector
-from provisioner.lint.values import items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import World
 
 _POLICY, _BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
@@ -47,7 +47,7 @@ def admission_binding_without_policy(world: World) -> Iterator[Hit]:
     names = [policy.name for policy in world.of_kind(_POLICY)]
     for binding in world.of_kind(_BINDING):
         name = text(binding.value, "spec", "policyName")
-        if names and name and name not in names and "{{" not in name:
+        if names and name and name not in names and not has_hole(name):
             near = nearest_name(name, names)
             message = f"binding policy: there is none of that name: {shown(name)}"
             fix = f"did you mean `{near}`?" if near else "add the policy or correct policyName"

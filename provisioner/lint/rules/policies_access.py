@@ -10,7 +10,7 @@ from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._api_resources import wrong_group
 from provisioner.lint.rules._references import is_named
 from provisioner.lint.rules._slips import meant
-from provisioner.lint.values import items, look, text
+from provisioner.lint.values import has_hole, items, look, text
 from provisioner.lint.world import Object, World
 
 _VERBS: tuple[str, ...] = (
@@ -100,7 +100,7 @@ def _subjects(world: World) -> Iterator[tuple[Object, FieldPath, str, str | None
     for binding in world.of_kind("RoleBinding", "ClusterRoleBinding"):
         for path, item in items(binding.value, "subjects"):
             name = text(item, "name")
-            if text(item, "kind") == "ServiceAccount" and name and "{{" not in name:
+            if text(item, "kind") == "ServiceAccount" and name and not has_hole(name):
                 yield binding, path, name, text(item, "namespace")
 
 
@@ -160,7 +160,12 @@ def binding_role_missing(world: World) -> Iterator[Hit]:
         namespace = binding.namespace if kind == "Role" else None
         names = [found.name for found in world.of_kind(kind)]
         near = meant(name, names)
-        if names and not world.find(kind, name, namespace=namespace) and (kind == "Role" or near) and "{{" not in name:
+        if (
+            names
+            and not world.find(kind, name, namespace=namespace)
+            and (kind == "Role" or near)
+            and not has_hole(name)
+        ):
             message = f"granting access: there is no {kind} {shown(name)}"
             fix = f"did you mean `{near}`?" if near else "add the role, or say kind: ClusterRole if it is one"
             yield Hit(at=binding, path=("roleRef", "name"), message=message, fix=fix)

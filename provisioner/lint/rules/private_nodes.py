@@ -12,17 +12,8 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._tenant import (
-    brings_nodes,
-    deployed_words,
-    has_hole,
-    is_on,
-    literal,
-    objects_of,
-    only_tenant,
-    shares_nodes,
-)
-from provisioner.lint.values import is_known, look, mapping
+from provisioner.lint.rules._tenant import brings_nodes, deployed_words, is_on, objects_of, only_tenant, shares_nodes
+from provisioner.lint.values import has_hole, is_known, literal, look, mapping
 from provisioner.lint.world import TenantValues, World
 
 _ON_BY_DEFAULT = frozenset(

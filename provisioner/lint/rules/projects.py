@@ -15,8 +15,8 @@ from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._parameters import filled, given
 from provisioner.lint.rules._platform import PREFIXES, PROJECT_KINDS, Placement, allows, placements, project_of
 from provisioner.lint.rules._pools import NODE_TYPE, Pool, pools, term_values
-from provisioner.lint.rules._tenant import brings_nodes, has_hole, literal
-from provisioner.lint.values import items, look, mapping
+from provisioner.lint.rules._tenant import brings_nodes
+from provisioner.lint.values import has_hole, items, literal, look, mapping
 from provisioner.lint.world import Object, World
 
 _KINDS = ("VirtualClusterTemplate", "SpaceTemplate", "DevPodWorkspaceTemplate", "DevPodWorkspacePreset", "AppTemplate")

@@ -17,8 +17,8 @@ from provisioner.domain.finding import Severity, unknown_name_hint
 from provisioner.lint.rule import Hit, Located, rule
 from provisioner.lint.rules._platform import PROJECT_KINDS, project_names
 from provisioner.lint.rules._pools import offers_of, pools
-from provisioner.lint.rules._tenant import applications, literal, stacks
-from provisioner.lint.values import items
+from provisioner.lint.rules._tenant import applications, stacks
+from provisioner.lint.values import has_hole, items, literal
 from provisioner.lint.world import Object, World
 
 CONNECTOR = "loft.sh/connector-type"
@@ -131,7 +131,7 @@ class _Names:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.all = frozenset(names)
-        self.has_holes = any("{{" in name for name in self.all)
+        self.has_holes = any(has_hole(name) for name in self.all)
         self._joined: dict[str, str] = {}
         self._but_one: dict[tuple[int, tuple[str, ...]], list[tuple[str, str]]] = {}
         for name in sorted(self.all):

@@ -27,7 +27,7 @@ from provisioner.lint.rules._quantities import (
     pod_total,
 )
 from provisioner.lint.rules._scaling import replicas
-from provisioner.lint.values import items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Container, Object, PodTemplate, World
 
 _PLAIN_KEYS = (
@@ -83,7 +83,7 @@ def _hard(world: World) -> Iterator[tuple[Object, str, Any]]:
     for quota in world.of_kind("ResourceQuota"):
         if not quota.group:
             for key, value in mapping(quota.value, "spec", "hard").items():
-                if isinstance(key, str) and "{{" not in key:
+                if isinstance(key, str) and not has_hole(key):
                     yield quota, key, value
 
 
@@ -147,7 +147,7 @@ def quota_value_malformed(world: World) -> Iterator[Hit]:
         found = amount(value)
         is_whole = key in _CORE or key.startswith("count/") or key.startswith("requests.nvidia.com/")
         is_wrong = not is_quantity(value) or (found is not None and (found < 0 or (is_whole and found % 1 > 0)))
-        if isinstance(value, str | int | float) and "{{" not in str(value) and is_wrong:
+        if isinstance(value, str | int | float) and not has_hole(str(value)) and is_wrong:
             message = f"limiting namespace: not an amount of {key}: {shown(str(value))}"
             yield Hit(at=quota, path=("spec", "hard", key), message=message, fix="write a number such as 8 or 512Gi")
 
@@ -167,7 +167,7 @@ def quota_scope_unknown(world: World) -> Iterator[Hit]:
         ]
         names = {name for _, name in found if isinstance(name, str)}
         for path, name in found:
-            if isinstance(name, str) and name not in _SCOPES and "{{" not in name:
+            if isinstance(name, str) and name not in _SCOPES and not has_hole(name):
                 message = f"choosing pods: there is no scope {shown(name)}"
                 fix = f"use one of: {', '.join(_SCOPES)}"
                 yield Hit(at=quota, path=path, message=message, fix=fix)

@@ -11,7 +11,7 @@ from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._quantities import amount, plain, pod_total
-from provisioner.lint.values import items, look, text
+from provisioner.lint.values import has_hole, items, look, text
 from provisioner.lint.world import Object, PodTemplate, World
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
@@ -20,7 +20,7 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 def _queued(world: World) -> Iterator[tuple[PodTemplate, str]]:
     for pod in world.pods:
         name = pod.owner.labels.get(_QUEUE) or pod.labels.get(_QUEUE)
-        if name and "{{" not in name:
+        if name and not has_hole(name):
             yield pod, name
 
 

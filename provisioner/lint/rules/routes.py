@@ -14,7 +14,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._routes import hostnames, parents, routes, rules
-from provisioner.lint.values import is_known, items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Object, World
 
 _FILTER_FIELDS = {
@@ -48,7 +48,7 @@ def route_path_malformed(world: World) -> Iterator[Hit]:
     """
     for route, path, match in _matches(world):
         value, kind = text(match, "path", "value"), text(match, "path", "type") or "PathPrefix"
-        if value is None or kind == "RegularExpression" or not is_known(value) or "{{" in value:
+        if value is None or kind == "RegularExpression" or has_hole(value):
             continue
         reason = "it does not begin with `/`" if not value.startswith("/") else None
         reason = reason or next((f"it has `{part}`" for part in _BAD_IN_PATH if part in value), None)
@@ -71,7 +71,7 @@ def route_path_with_pattern(world: World) -> Iterator[Hit]:
     """
     for route, path, match in _matches(world):
         value, kind = text(match, "path", "value"), text(match, "path", "type") or "PathPrefix"
-        if value is not None and kind in ("PathPrefix", "Exact") and "{{" not in value and _GLOB.search(value):
+        if value is not None and kind in ("PathPrefix", "Exact") and not has_hole(value) and _GLOB.search(value):
             yield Hit(
                 at=route,
                 path=(*path, "path", "value"),

@@ -10,9 +10,8 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import settled
 from provisioner.lint.rules._routes import backends, is_inference_rule, parents, routes, rules
-from provisioner.lint.values import is_known, items, look, mapping, text
+from provisioner.lint.values import has_hole, items, literal, look, mapping, text
 from provisioner.lint.world import Object, World
 
 _SHORTEST_GENERATION_SECONDS = 60.0
@@ -131,7 +130,7 @@ def route_timeout_malformed(world: World) -> Iterator[Hit]:
             ]
             for spot in spots:
                 value = look(part, *spot)
-                is_open = isinstance(value, str) and (not is_known(value) or "{{" in value)
+                is_open = has_hole(value)
                 if value is None or is_open or (isinstance(value, str) and _DURATION.fullmatch(value)):
                     continue
                 yield Hit(
@@ -150,8 +149,8 @@ def route_backend_timeout_longer(world: World) -> Iterator[Hit]:
     route (Gateway API, HTTPRouteTimeouts).
     """
     for route, path, part in _rules(world):
-        whole_request = seconds(settled(part, "timeouts", "request"))
-        one_try = seconds(settled(part, "timeouts", "backendRequest"))
+        whole_request = seconds(literal(part, "timeouts", "request"))
+        one_try = seconds(literal(part, "timeouts", "backendRequest"))
         if whole_request and one_try is not None and (one_try > whole_request):
             yield Hit(
                 at=route,

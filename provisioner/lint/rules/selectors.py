@@ -11,7 +11,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pods import declares, mentions, neighbours, others_make_pods, ports
 from provisioner.lint.rules._selectors import Selector, equality, near_misses, pod_labels, selected, selected_anywhere
-from provisioner.lint.values import Hole, items, look, mapping, text, whole
+from provisioner.lint.values import Hole, has_hole, items, look, mapping, text, whole
 from provisioner.lint.world import Object, PodTemplate, World, same_namespace
 
 
@@ -72,7 +72,7 @@ def service_port_unknown(world: World) -> Iterator[Hit]:
     Named target ports are looked up in every pod by itself; a pod without the name is left out of the endpoints.
     """
     for service, pods, path, target in _leading(world):
-        if not isinstance(target, str) or isinstance(target, Hole) or "{{" in target or target.isdigit():
+        if not isinstance(target, str) or has_hole(target) or target.isdigit():
             continue
         if pods and not any(declares(pod, target) for pod in pods):
             names = sorted({found.name for pod in pods for found in ports(pod) if found.name})
@@ -188,7 +188,7 @@ def probe_port_unknown(world: World) -> Iterator[Hit]:
             for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
                 for kind in ("httpGet", "tcpSocket"):
                     name = text(container.value, probe, kind, "port")
-                    if name and name not in names and not name.isdigit() and "{{" not in name:
+                    if name and name not in names and not name.isdigit() and not has_hole(name):
                         known = [known for known in names if known]
                         near = nearest_name(name, known)
                         message = f"probing port: the container has none of that name: {shown(name)}"

@@ -17,8 +17,8 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, unknown_name_hint
 from provisioner.lint.rule import Hit, Located, rule
 from provisioner.lint.rules._schedule import is_duration
-from provisioner.lint.rules._tenant import has_hole, literal, stacks, walk
-from provisioner.lint.values import is_known, items, look, mapping
+from provisioner.lint.rules._tenant import stacks, walk
+from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping
 from provisioner.lint.world import World
 
 _MAX_TASKS = 20

@@ -15,7 +15,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, Located, rule
 from provisioner.lint.rules._applications import App, annotated, annotation, applications
-from provisioner.lint.values import is_known, items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import World
 
 _BOOLEAN = ("true", "false")
@@ -73,14 +73,14 @@ def _application_options(world: World) -> tuple[_Option, ...]:
 def _written_options(world: World) -> Iterator[_Option]:
     for app in applications(world):
         for path, item in items(app.spec, "syncPolicy", "syncOptions"):
-            if isinstance(item, str) and is_known(item) and "{{" not in item:
+            if isinstance(item, str) and not has_hole(item):
                 yield _Option(app.at, app.at_path(*path), item)
 
 
 def _object_options(world: World) -> Iterator[_Option]:
     for found in annotated(world):
         for word in (annotation(found, "sync-options") or "").split(","):
-            if word.strip() and "{{" not in word:
+            if word.strip() and not has_hole(word):
                 yield _Option(found, _ANNOTATION, word.strip())
 
 
@@ -293,7 +293,7 @@ def sync_retry_malformed(world: World) -> Iterator[Hit]:
     for app in applications(world):
         for key in ("duration", "maxDuration"):
             written = text(app.spec, "syncPolicy", "retry", "backoff", key)
-            if written is not None and "{{" not in written and not _DURATION.fullmatch(written):
+            if written is not None and not has_hole(written) and not _DURATION.fullmatch(written):
                 yield Hit(
                     at=app.at,
                     path=app.at_path("syncPolicy", "retry", "backoff", key),

@@ -14,9 +14,9 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import App, applications, settled
+from provisioner.lint.rules._applications import App, applications
 from provisioner.lint.rules._deliveries import Delivery, deliveries
-from provisioner.lint.values import items, look, text
+from provisioner.lint.values import has_hole, items, literal, look, text
 from provisioner.lint.world import Object, World, same_namespace
 
 _GROUPS: Mapping[str, str] = {
@@ -78,8 +78,8 @@ def ignore_difference_wrong_group(world: World) -> Iterator[Hit]:
     `apps/v1` or `v1` matches nothing. Argo CD says nothing about it (user guide, Diff Customization).
     """
     for app, path, entry in _entries(world):
-        group, kind = text(entry, "group") or "", settled(entry, "kind")
-        if kind is None or kind not in _GROUPS or group in (_GROUPS[kind], "*") or "{{" in group:
+        group, kind = text(entry, "group") or "", literal(entry, "kind")
+        if kind is None or kind not in _GROUPS or group in (_GROUPS[kind], "*") or has_hole(group):
             continue
         right = _GROUPS[kind]
         yield Hit(
@@ -99,7 +99,7 @@ def ignore_difference_pointer(world: World) -> Iterator[Hit]:
     """
     for app, path, entry in _entries(world):
         for inner, pointer in items(entry, "jsonPointers"):
-            is_written = isinstance(pointer, str) and "{{" not in pointer
+            is_written = isinstance(pointer, str) and not has_hole(pointer)
             trouble = _pointer_trouble(pointer) or _unknown_field(entry, pointer) if is_written else None
             if trouble:
                 yield _malformed(app, (*path, *inner), pointer, *trouble)

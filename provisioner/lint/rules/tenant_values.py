@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._tenant import applications, chart_version, has_hole, is_on, literal
-from provisioner.lint.values import is_known, items, look, mapping
+from provisioner.lint.rules._tenant import applications, chart_version, is_on
+from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping
 from provisioner.lint.world import World
 
 _GONE: Mapping[FieldPath, str] = {

@@ -13,8 +13,8 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._tenant import brings_nodes, has_hole, is_on, literal, objects_of, only_tenant, shares_nodes
-from provisioner.lint.values import is_known, items, look, mapping, texts
+from provisioner.lint.rules._tenant import brings_nodes, is_on, objects_of, only_tenant, shares_nodes
+from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, texts
 from provisioner.lint.world import TenantValues, World
 
 _GATEWAYS: FieldPath = ("sync", "fromHost", "gateways")

@@ -14,8 +14,8 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._platform import chosen, parts_of, template_of, versions_of
 from provisioner.lint.rules._pools import pools
-from provisioner.lint.rules._tenant import chart_version, has_hole, is_on, literal
-from provisioner.lint.values import items, look, mapping
+from provisioner.lint.rules._tenant import chart_version, is_on
+from provisioner.lint.values import has_hole, items, literal, look, mapping
 from provisioner.lint.world import Object, TenantValues, World
 
 _SINCE: Mapping[FieldPath, tuple[int, int]] = {

@@ -15,7 +15,7 @@ from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pods import every_pod, folder, volumes
 from provisioner.lint.rules._schedule import is_cron
 from provisioner.lint.rules._selectors import Selector, pod_labels, selector
-from provisioner.lint.values import Hole, is_known, items, look, mapping, text
+from provisioner.lint.values import Hole, has_hole, is_known, items, look, mapping, text
 from provisioner.lint.world import Object, PodTemplate, World
 
 _WITH_SELECTOR = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
@@ -210,7 +210,7 @@ def port_name_refused(world: World) -> Iterator[Hit]:
         for container in pod.containers:
             for path, item in items(container.value, "ports"):
                 name = text(item, "name")
-                if name and "{{" not in name and (len(name) > 15 or not _PORT_NAME.fullmatch(name)):
+                if name and not has_hole(name) and (len(name) > 15 or not _PORT_NAME.fullmatch(name)):
                     message = f"naming port: not a port name (15 characters of a-z, 0-9 and -): {shown(name)}"
                     fix = "shorten it, for example `http` or `metrics`, and use the new name wherever it is referred to"
                     yield Hit(at=pod.owner, path=(*container.path, *path, "name"), message=message, fix=fix)
@@ -224,7 +224,7 @@ def cron_schedule_malformed(world: World) -> Iterator[Hit]:
     """
     for job in world.of_kind("CronJob"):
         schedule = text(job.value, "spec", "schedule")
-        if schedule and not schedule.startswith("@") and not is_cron(schedule) and "{{" not in schedule:
+        if schedule and not schedule.startswith("@") and not is_cron(schedule) and not has_hole(schedule):
             message = f"reading schedule: not five fields in their bounds: {shown(schedule)}"
             fix = "write minute, hour, day of month, month, day of week, such as `0 3 * * *`"
             yield Hit(at=job, path=("spec", "schedule"), message=message, fix=fix)

@@ -13,7 +13,7 @@ from provisioner.catalog.fields import FieldPath, dotted, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pods import every_pod
-from provisioner.lint.values import Hole, items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Object, World
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -69,7 +69,7 @@ def pod_part_name_invalid(world: World) -> Iterator[Hit]:
         for part in ("containers", "initContainers", "volumes"):
             for path, item in items(pod.spec, part):
                 name = text(item, "name")
-                if name and "{{" not in name and not _LABEL.fullmatch(name):
+                if name and not has_hole(name) and not _LABEL.fullmatch(name):
                     message = f"naming {part[:-1]}: not a DNS label: {shown(name)}"
                     fix = "use lower-case letters, digits and hyphens"
                     yield Hit(at=pod.owner, path=pod.at(*path, "name"), message=message, fix=fix)
@@ -103,7 +103,7 @@ def _refused_variable(item: Any) -> tuple[str, str] | None:
         return "it has a value and a valueFrom", "keep one of them"
     if name is not None and (not name or "=" in name):
         return "not a name of a variable", "use letters, digits and underscores"
-    if field and "{{" not in field and not _FIELDS.fullmatch(field):
+    if field and not has_hole(field) and not _FIELDS.fullmatch(field):
         return f"pods have no field {field} for variables", "use one such as metadata.name or status.podIP"
     return None
 
@@ -165,7 +165,7 @@ def budget_amount_malformed(world: World) -> Iterator[Hit]:
     for budget in world.of_kind("PodDisruptionBudget"):
         for field in ("minAvailable", "maxUnavailable"):
             value = look(budget.value, "spec", field)
-            is_text = isinstance(value, str) and not isinstance(value, Hole) and "{{" not in value
+            is_text = isinstance(value, str) and not has_hole(value)
             if (is_text and not re.fullmatch(r"[0-9]+%", value)) or (isinstance(value, int) and value < 0):
                 message = f"protecting pods: not a number and not a percentage: {shown(str(value))}"
                 yield Hit(at=budget, path=("spec", field), message=message, fix="write 1 or 50%")
