@@ -92,6 +92,11 @@ class Object:
         """Where it stands."""
         return self.document.file
 
+    @cached_property
+    def folder(self) -> str:
+        """The folder in which it stands, or of the kustomization that builds it."""
+        return self.file.rpartition("/")[0] if self.kustomization is None else self.kustomization
+
     @property
     def title(self) -> str:
         """`Service inference/chat`."""

@@ -135,13 +135,8 @@ def neighbours(world: World, at: Object) -> tuple[PodTemplate, ...]:
     pods = world.pods_in(at.namespace)
     if at.namespace is not None:
         named = tuple(pod for pod in pods if pod.namespace is not None)
-        return named or tuple(pod for pod in pods if folder(pod.owner) == folder(at))
-    return tuple(pod for pod in pods if folder(pod.owner) == folder(at))
-
-
-def folder(found: Object) -> str:
-    """The folder in which an object stands, or of the kustomization that builds it."""
-    return found.file.rpartition("/")[0] if found.kustomization is None else found.kustomization
+        return named or tuple(pod for pod in pods if pod.owner.folder == at.folder)
+    return tuple(pod for pod in pods if pod.owner.folder == at.folder)
 
 
 def are_together(one: Object, other: Object) -> bool:

@@ -164,7 +164,7 @@ def offers_of(world: World) -> Offers:
             short = value.name[len(reference) + 1 :]
             properties = texts(value.value, "spec", "properties")
             offer = NodeOffer(value, (), reference, short, mapping(value.value, "spec"), properties)
-            loose.setdefault((reference, value.file.rpartition("/")[0]), []).append(offer)
+            loose.setdefault((reference, value.folder), []).append(offer)
     for (reference, _), offered in loose.items():
         known.setdefault(reference, []).append(offered)
     return Offers(known)

@@ -14,7 +14,7 @@ from typing import Any
 
 from provisioner.lint.rules._slips import is_slip
 from provisioner.lint.values import Hole, is_known, items, look, mapping, text, texts
-from provisioner.lint.world import PodTemplate, World
+from provisioner.lint.world import Object, PodTemplate, World
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label that every namespace has, with its name."""
@@ -166,14 +166,18 @@ def near_misses(
             yield pod
 
 
+def namespace_labels(namespace: Object) -> Mapping[str, Any]:
+    """The labels of a Namespace, with the one that the API server puts on each."""
+    return {NAMESPACE_NAME: namespace.name, **mapping(namespace.value, "metadata", "labels")}
+
+
 def namespace_matches(world: World, found: Selector) -> bool | None:
     """Whether a namespace selector selects a namespace; None when the folder does not tell."""
     if found.is_empty:
         return True
     spaces = tuple(world.of_kind("Namespace"))
     for space in spaces:
-        labels = {NAMESPACE_NAME: space.name, **mapping(space.value, "metadata", "labels")}
-        if found.matches(labels):
+        if found.matches(namespace_labels(space)):
             return True
     return False if spaces and found.is_certain else None
 
@@ -187,6 +191,6 @@ def selected_namespaces(world: World, found: Selector) -> frozenset[str] | None:
         if key == NAMESPACE_NAME and operator == "In":
             names |= set(values)
     for space in world.of_kind("Namespace"):
-        if found.matches({NAMESPACE_NAME: space.name, **mapping(space.value, "metadata", "labels")}):
+        if found.matches(namespace_labels(space)):
             names.add(space.name)
     return frozenset(names)

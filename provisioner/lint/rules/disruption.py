@@ -13,7 +13,6 @@ from typing import Any
 from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pods import folder
 from provisioner.lint.rules._scaling import replicas
 from provisioner.lint.rules._selectors import Selector, selected, selector
 from provisioner.lint.rules.selectors import nothing_selected
@@ -128,7 +127,7 @@ def budgets_overlap(world: World) -> Iterator[Hit]:
     for budget, found in _budgets(world):
         for pod in selected(world, found, budget.namespace):
             other = first.setdefault(id(pod), budget)
-            if other.name != budget.name and pod.namespace == budget.namespace and folder(other) == folder(budget):
+            if other.name != budget.name and pod.namespace == budget.namespace and other.folder == budget.folder:
                 message = f"protecting pods: {pod.owner.title} is covered by {shown(other.name)} too"
                 fix = "let one budget cover each pod"
                 yield Hit(at=budget, path=("spec", "selector"), message=message, fix=fix)

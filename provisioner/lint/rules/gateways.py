@@ -11,7 +11,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._routes import GATEWAY_GROUP, gateways, shown
-from provisioner.lint.rules._selecting import selects
+from provisioner.lint.rules._selectors import namespace_labels, selector
 from provisioner.lint.values import items, literal, look, mapping, text
 from provisioner.lint.world import Object, World, same_namespace
 
@@ -278,6 +278,7 @@ def _refuses(world: World, gateway: Object, found: Object) -> str | None:
     if choice == "Same" and is_other:
         return "the Gateway allows its own namespace only"
     home = world.find("Namespace", found.namespace) if found.namespace else None
-    if choice == "Selector" and home and not selects(mapping(allowed, "selector"), home.labels):
+    wanted = selector(allowed.get("selector"))
+    if choice == "Selector" and home and wanted and not wanted.matches(namespace_labels(home)):
         return "the Gateway's selector does not choose the namespace"
     return None

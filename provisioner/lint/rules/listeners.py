@@ -10,7 +10,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._routes import Listener, gateways, listeners
-from provisioner.lint.rules._selecting import selects
+from provisioner.lint.rules._selectors import NAMESPACE_NAME, namespace_labels, selector
 from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, text
 from provisioner.lint.world import Object, World
 
@@ -236,8 +236,8 @@ def listener_selector_missing(world: World) -> Iterator[Hit]:
     """
     for one in _listeners(world):
         allowed = mapping(one.value, "allowedRoutes", "namespaces")
-        choice, selector = text(allowed, "from") or "Same", allowed.get("selector")
-        if (choice == "Selector") == (selector is not None) or not is_known(choice):
+        choice = text(allowed, "from") or "Same"
+        if (choice == "Selector") == (allowed.get("selector") is not None) or not is_known(choice):
             continue
         yield Hit(
             at=one.owner,
@@ -256,16 +256,12 @@ def listener_selector_matches_nothing(world: World) -> Iterator[Hit]:
     """
     namespaces = list(world.of_kind("Namespace"))
     for one in _listeners(world):
-        selector = mapping(one.value, "allowedRoutes", "namespaces", "selector")
-        if not selector or not namespaces or text(one.value, "allowedRoutes", "namespaces", "from") != "Selector":
+        wanted = selector(look(one.value, "allowedRoutes", "namespaces", "selector"))
+        if not wanted or not namespaces or text(one.value, "allowedRoutes", "namespaces", "from") != "Selector":
             continue
-        wanted = mapping(selector, "matchLabels")
-        others = {found.name for found in namespaces}
-        if wanted.get("kubernetes.io/metadata.name", next(iter(others))) not in others:
-            continue
-        if not any(
-            selects(selector, {**found.labels, "kubernetes.io/metadata.name": found.name}) for found in namespaces
-        ):
+        named = wanted.labels.get(NAMESPACE_NAME)
+        is_shown = named is None or any(found.name == named for found in namespaces)
+        if is_shown and not any(wanted.matches(namespace_labels(found)) for found in namespaces):
             yield Hit(
                 at=one.owner,
                 path=(*one.path, "allowedRoutes", "namespaces", "selector"),

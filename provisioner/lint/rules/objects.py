@@ -176,8 +176,7 @@ def _repeated(world: World) -> Sequence[tuple[Object, Object]]:
     for found in world.objects:
         if not found.name or isinstance(look(found.value, "metadata", "name"), Hole) or found.is_built:
             continue
-        folder = found.file.rpartition("/")[0]
-        key = (folder, found.inside, found.text_path, found.group, found.kind, found.namespace, found.name)
+        key = (found.folder, found.inside, found.text_path, found.group, found.kind, found.namespace, found.name)
         if key in first:
             found_again.append((found, first[key]))
         else:

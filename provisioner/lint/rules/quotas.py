@@ -14,7 +14,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pods import are_together, folder
+from provisioner.lint.rules._pods import are_together
 from provisioner.lint.rules._quantities import (
     accelerators,
     amount,
@@ -201,7 +201,7 @@ def _plain_quotas(world: World) -> Iterator[tuple[Object, list[PodTemplate]]]:
         pods = [pod for pod in world.pods_in(quota.namespace) if pod.namespace == quota.namespace]
         pods = [pod for pod in pods if are_together(pod.owner, quota)]
         if quota.namespace is None:
-            pods = [pod for pod in pods if folder(pod.owner) == folder(quota)]
+            pods = [pod for pod in pods if pod.owner.folder == quota.folder]
         yield quota, pods
 
 

@@ -22,7 +22,7 @@ from provisioner.lint.rules._routes import (
     routes,
     shown,
 )
-from provisioner.lint.rules._selecting import selects
+from provisioner.lint.rules._selectors import NAMESPACE_NAME, namespace_labels, selector
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, World
 
@@ -208,15 +208,13 @@ def _refused_namespace(world: World, listener: Listener, route: Object) -> str |
     if rule_of != "Selector" or namespace is None:
         return None
     found = world.find("Namespace", namespace)
-    labels = dict(found.labels) if found else None
-    selector = mapping(listener.value, "allowedRoutes", "namespaces", "selector")
-    wanted = mapping(selector, "matchLabels")
-    if wanted.get("kubernetes.io/metadata.name") not in (None, namespace):
-        return "its selector names another namespace than"
-    if labels is None:
+    wanted = selector(look(listener.value, "allowedRoutes", "namespaces", "selector"))
+    if wanted is None:
         return None
-    labels["kubernetes.io/metadata.name"] = namespace
-    return None if selects(selector, labels) else "its selector does not choose namespace"
+    if wanted.labels.get(NAMESPACE_NAME) not in (None, namespace):
+        return "its selector names another namespace than"
+    is_chosen = found is None or wanted.matches(namespace_labels(found))
+    return None if is_chosen else "its selector does not choose namespace"
 
 
 @rule("route-hostname-not-served", Severity.ERROR)

@@ -5,7 +5,6 @@ Waves are `syncing_waves`, ignored differences `syncing_differences`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +14,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, Located, rule
 from provisioner.lint.rules._applications import App, annotated, annotation, applications
+from provisioner.lint.rules._schedule import is_duration
 from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import World
 
@@ -44,7 +44,6 @@ _APPLICATION_ONLY = {
     "PrunePropagationPolicy",
     "RespectIgnoreDifferences",
 }
-_DURATION = re.compile(r"[0-9]+|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+")
 _ANNOTATION: FieldPath = ("metadata", "annotations", "argocd.argoproj.io/sync-options")
 
 
@@ -293,7 +292,7 @@ def sync_retry_malformed(world: World) -> Iterator[Hit]:
     for app in applications(world):
         for key in ("duration", "maxDuration"):
             written = text(app.spec, "syncPolicy", "retry", "backoff", key)
-            if written is not None and not has_hole(written) and not _DURATION.fullmatch(written):
+            if written is not None and not has_hole(written) and not (written.isdecimal() or is_duration(written)):
                 yield Hit(
                     at=app.at,
                     path=app.at_path("syncPolicy", "retry", "backoff", key),

@@ -33,16 +33,12 @@ def _synced_together(world: World) -> tuple[Sequence[Object], ...]:
     rest: dict[str, list[Object]] = {}
     for found in annotated(world):
         if id(found) not in taken and found.inside is None and annotation(found, "sync-wave"):
-            rest.setdefault(_folder(found), []).append(found)
+            rest.setdefault(found.folder, []).append(found)
     for found in world.objects if rest else ():
-        folder = _folder(found)
+        folder = found.folder
         if folder in rest and id(found) not in taken and not annotation(found, "sync-wave"):
             rest[folder].append(found)
     return (*groups, *rest.values())
-
-
-def _folder(found: Object) -> str:
-    return found.kustomization or found.file.rpartition("/")[0]
 
 
 @rule("sync-wave-order", Severity.ERROR)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pods import every_pod, folder, volumes
+from provisioner.lint.rules._pods import every_pod, volumes
 from provisioner.lint.rules._schedule import is_cron
 from provisioner.lint.rules._selectors import Selector, pod_labels, selector
 from provisioner.lint.values import Hole, has_hole, is_known, items, look, mapping, text
@@ -83,7 +83,7 @@ def workload_selects_others_pods(world: World) -> Iterator[Hit]:
 def _is_another(one: Object, other: Object) -> bool:
     """Whether two workloads stand beside each other; the same file with explicit or equal namespaces says so."""
     different = (one.kind, one.name) != (other.kind, other.name) and other.kind not in ("Pod", "Job", "CronJob")
-    return different and one.namespace == other.namespace and folder(one) == folder(other)
+    return different and one.namespace == other.namespace and one.folder == other.folder
 
 
 @rule("restart-policy-refused", Severity.ERROR)
