@@ -79,13 +79,11 @@ def _lint(paths: Sequence[Path], version: str | None, baseline: Sequence[Path], 
         raise RejectedError(
             f"linting: not installed: {error.name}", reason="NoLintExtra", hint="pip install 'tenantry[lint]'"
         ) from error
-    wanted = chosen_version(version)
     try:
+        wanted = chosen_version(version)
         catalog = load_catalog(overlay=own)
     except RejectedError as error:
-        if not error.findings:
-            raise
-        return error.findings
+        return error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)
     return lint_paths(paths, catalog=catalog, kubernetes=wanted, baseline=baseline)
 
 

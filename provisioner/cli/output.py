@@ -40,8 +40,9 @@ def say(text: str) -> None:
 
 
 def print_json(data: object) -> None:
-    """Data for programs: indented JSON with sorted keys."""
-    print(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, default=str))
+    """Data for programs: indented JSON with sorted keys. Bytes of a file name that are no UTF-8 become escapes."""
+    text = json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, default=str)
+    print(text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

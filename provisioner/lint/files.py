@@ -39,7 +39,7 @@ class Files:
             self._refuse(path.as_posix(), _reason(error), fix="correct the path")
             return
         if stat.S_ISDIR(kind):
-            for found in self._below(path, frozenset()):
+            for found in self._below(path, _around(path)):
                 self._read(found)
         else:
             self.asked_for.add(path.as_posix())
@@ -59,7 +59,12 @@ class Files:
             return
         for entry in entries:
             path = folder / entry.name
-            if not path.is_dir():
+            try:
+                is_folder = path.is_dir()
+            except OSError as error:
+                self._refuse(path.as_posix(), _reason(error), fix="give yourself access to what the link leads to")
+                continue
+            if not is_folder:
                 yield path
             elif not entry.name.startswith("."):
                 yield from self._below(path, above | {here})
@@ -109,6 +114,14 @@ def read_files(paths: Sequence[Path]) -> Files:
     for path in paths:
         files.add(path)
     return files
+
+
+def _around(folder: Path) -> frozenset[tuple[int, int]]:
+    """The folders around one: a link to any of them would lead back to it."""
+    try:
+        return frozenset((found.st_dev, found.st_ino) for found in map(os.stat, folder.resolve().parents))
+    except (OSError, RuntimeError):
+        return frozenset()
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -35,6 +35,8 @@ _FIELDS = frozenset(
 """From the reference of kustomization files (kubectl.docs.kubernetes.io/references/kustomize/kustomization)."""
 _KNOWN = frozenset(name.lower() for name in _FIELDS)
 """Go reads the names of fields whatever their case."""
+_REPLICATED = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"})
+"""The kinds whose replicas kustomize sets; others of the same name stay as they are."""
 _CLUSTER_KINDS = frozenset(
     {
         *("Namespace", "Node", "PersistentVolume", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"),
@@ -257,7 +259,7 @@ def _transformed(found: Object, kustomization: Any) -> Object:
                 _add(inner, "labels", labels)
     for _, image in items(kustomization, "images"):
         _set_image(value, image)
-    for _, wanted in items(kustomization, "replicas"):
+    for _, wanted in items(kustomization, "replicas") if found.kind in _REPLICATED else ():
         if text(wanted, "name") == found.name and isinstance(value.get("spec"), dict) and "count" in wanted:
             value["spec"]["replicas"] = wanted["count"]
     return replace(found, value=value, is_built=True)

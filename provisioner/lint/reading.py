@@ -7,6 +7,7 @@ around them. The engine calls it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -22,7 +23,7 @@ from provisioner.lint.kustomize import Kustomizations
 from provisioner.lint.packs import pack_oddities
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, TenantValues, World
-from provisioner.lint.yaml_text import YamlDocument, parse_documents
+from provisioner.lint.yaml_text import YamlDocument, is_too_large, parse_documents
 
 if TYPE_CHECKING:
     from provisioner.catalog.catalog import Catalog
@@ -54,6 +55,10 @@ _SURE_TENANT_KEYS = frozenset({"controlPlane", "privateNodes", "exportKubeConfig
 _SETTINGS_GROUPS = frozenset({"kubeadm.k8s.io", "audit.k8s.io", "kind.x-k8s.io", "k3d.io", "eksctl.io", "skaffold"})
 _TEMPLATE_SUFFIXES = (".tpl", ".j2")
 _MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
+_WITH_COMMENTS = re.compile(r"(ts|js)config(\..+)?\.json")
+"""Files named .json in which comments are allowed, beside programs that deliver manifests."""
+_OF_OTHER_TOOLS = frozenset({"yaml-unknown-tag"})
+"""What is no mistake in the files of mkdocs, CloudFormation and the like."""
 
 
 def read_world(
@@ -63,8 +68,8 @@ def read_world(
     sorting = _Sorting()
     files = read_files(paths)
     sorting.take_all(files)
-    published = _Sorting()
-    published.take_all(read_files(baseline))
+    published, published_files = _Sorting(), read_files(baseline)
+    published.take_all(published_files)
     return World(
         objects=tuple(sorting.objects),
         tenants=tuple(sorting.tenants),
@@ -77,6 +82,7 @@ def read_world(
         oddities=(
             *files.oddities,
             *sorting.oddities,
+            *published_files.oddities,
             *published.oddities,
             *pack_oddities(frozenset(files.names), files.texts),
         ),
@@ -124,11 +130,14 @@ class _Sorting:
     def _read(self, name: str, content: str) -> Sequence[Document]:
         """Every document of a file that may be of interest; a tenant cluster's values are taken at once."""
         file_name = PurePosixPath(name).name
-        masked = mask(content) if "{{" in content and _is_values_name(file_name) else None
+        may_have_holes = _is_values_name(file_name) and "{{" in content and not is_too_large(content)
+        masked = mask(content) if may_have_holes else None
         found = []
         for document in parse_documents(masked.text if masked else content, file=name, masked=masked):
-            self.oddities.extend(document.oddities)
-            if _is_tenant_values(file_name, document.value):
+            is_values = _is_tenant_values(file_name, document.value)
+            is_ours = is_values or file_name in kustomize.NAMES or _is_object(document.value)
+            self.oddities.extend(odd for odd in document.oddities if is_ours or odd.rule not in _OF_OTHER_TOOLS)
+            if is_values:
                 self.tenants.append(TenantValues(document, mapping(document.value)))
             found.append(document)
         return found
@@ -156,13 +165,17 @@ def _objects(documents: Sequence[Document]) -> list[Object]:
     found: list[Object] = []
     for document in documents:
         value = document.value
-        if not isinstance(value, dict) or text(value, "kind") is None or text(value, "apiVersion") is None:
+        if not _is_object(value):
             continue
         if str(value["kind"]).endswith("List") and isinstance(value.get("items"), list):
             found += _objects([Part(document, path, item) for path, item in items(value, "items")])
         elif not _is_settings(value):
             found.append(Object(document, value))
     return found
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and text(value, "kind") is not None and text(value, "apiVersion") is not None
 
 
 def _is_settings(value: Any) -> bool:
@@ -179,7 +192,7 @@ def _is_settings(value: Any) -> bool:
 
 def _is_manifest(name: str, charts: frozenset[str], *, is_asked_for: bool) -> bool:
     path = PurePosixPath(name)
-    if is_chart_text(name, charts) or path.name.endswith(_TEMPLATE_SUFFIXES):
+    if is_chart_text(name, charts) or path.name.endswith(_TEMPLATE_SUFFIXES) or _WITH_COMMENTS.fullmatch(path.name):
         return False
     return is_asked_for or path.name.endswith(_MANIFEST_SUFFIXES) or path.name in kustomize.NAMES
 

@@ -175,6 +175,9 @@ def test_settings_and_other_tools_files_are_no_objects(tmp_path: Path) -> None:
         "kubeconfig.yaml": "apiVersion: v1\nkind: Config\nclusters: []\n",
         "kind.yaml": "apiVersion: kind.x-k8s.io/v1alpha4\nkind: Cluster\n",
         ".github/workflows/ci.yaml": "on: push\n",
+        "mkdocs.yml": "index: !!python/name:material.extensions.emoji.twemoji\n",
+        "stack.yaml": "Resources:\n  Name: !Sub '${Stack}-bucket'\n",
+        "tsconfig.json": "{\n  // strict\n  'strict': true,\n}\n",
         "readme.md": "- a: [\n",
     }.items():
         written(tmp_path, text, name)
@@ -259,6 +262,19 @@ def test_a_link_back_to_a_folder_around_it_is_told_once(tmp_path: Path) -> None:
     found = world(tmp_path)
     assert len(found.objects) == 1
     assert oddities(found) == [("file-link-loop", "again", 1)]
+
+
+def test_a_link_to_a_folder_around_the_linted_one_is_not_followed(tmp_path: Path) -> None:
+    written(tmp_path, CONFIG_MAP, "deploy/a.yaml")
+    (tmp_path / "deploy" / "everything").symlink_to("/")
+    assert oddities(world(tmp_path / "deploy")) == [("file-link-loop", "everything", 1)]
+
+
+def test_what_is_published_must_be_there(tmp_path: Path) -> None:
+    written(tmp_path, CONFIG_MAP, "deploy/a.yaml")
+    gone = tmp_path / "gone"
+    found = read_world([tmp_path / "deploy"], catalog=catalog(), kubernetes=(1, 34), baseline=[gone])
+    assert oddities(found) == [("file-unreadable", "gone", 1)]
 
 
 def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
