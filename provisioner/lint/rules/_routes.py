@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from provisioner.domain.finding import nearest_name
 from provisioner.lint.model_servers import engines
 from provisioner.lint.rules._applications import applications
 from provisioner.lint.rules._deliveries import deliveries
+from provisioner.lint.rules._slips import meant
 from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, text, texts, whole
 from provisioner.lint.world import Object, World, same_namespace
 
@@ -31,8 +31,6 @@ _INFERENCE_NAME = re.compile(
     r"(^|[^a-z])(v?llms?|vllm|sglang|tgi|triton|llama|llama-cpp|mistral|mistralrs|qwen[0-9]*|gemma|deepseek|inference|models?|"
     r"parakeet|whisper|embeddings?|openai|predictor|completions?)([^a-z]|$)"
 )
-_SURE_SLIP = 0.88
-"""How alike two names are of which one is certainly a slip, such as `chat` and `chatt`."""
 _MADE_BY = re.compile(
     r"-(predictor(-default)?|kserve-workload-svc|epp(-service)?|head-svc|serve-svc|frontend|transformer)$"
 )
@@ -223,7 +221,7 @@ class Shown:
         if kind == "Service" and self._is_made(name, namespace):
             return False
         if namespace in self._open:
-            return bool(get_close_matches(name, self.names(kind, namespace), n=1, cutoff=_SURE_SLIP))
+            return meant(name, self.names(kind, namespace)) is not None
         seen = self._namespaces[kind]
         is_seen = namespace is None or namespace in seen or None in seen
         return is_seen or (kind == "Service" and any(pod.namespace == namespace for pod in self._world.pods))

@@ -7,7 +7,7 @@ controllers put on pods by themselves count as there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -155,14 +155,12 @@ def selected_anywhere(world: World, found: Selector) -> tuple[PodTemplate, ...]:
     return selected(world, found, None)
 
 
-def near_misses(
-    found: Selector, pods: Sequence[PodTemplate], *, is_like: Callable[[str, str], bool] = is_slip
-) -> Iterator[PodTemplate]:
-    """Pods that a selector was probably meant to select: they have its labels, with values that are like its own."""
+def near_misses(found: Selector, pods: Sequence[PodTemplate]) -> Iterator[PodTemplate]:
+    """Pods that a selector was probably meant to select: they have its labels, with values it may be a slip of."""
     for pod in pods if found.labels and not found.expressions else ():
         labels = pod_labels(pod)
         wrong = [(labels.get(key), value) for key, value in found.labels.items() if labels.get(key) != value]
-        if all(isinstance(have, str) and is_like(value, have) for have, value in wrong):
+        if all(isinstance(have, str) and is_slip(value, have) for have, value in wrong):
             yield pod
 
 

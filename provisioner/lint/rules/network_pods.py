@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from provisioner.catalog.fields import FieldPath, shown
-from provisioner.domain.finding import Severity, nearest_name
+from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._pods import declares, mentions, neighbours, others_make_pods, ports
 from provisioner.lint.rules._policies import (
@@ -82,10 +82,6 @@ def network_peer_in_other_namespace(world: World) -> Iterator[Hit]:
             yield Hit(at=peer.policy.object, path=path, message=message, fix=fix)
 
 
-def _is_alike(one: str, other: str) -> bool:
-    return nearest_name(one, [other]) is not None
-
-
 @rule("network-peer-matches-nothing", Severity.WARNING)
 def network_peer_matches_nothing(world: World) -> Iterator[Hit]:
     """A peer's podSelector matches no pod, but the folder has pods whose labels differ by a letter or two.
@@ -96,7 +92,7 @@ def network_peer_matches_nothing(world: World) -> Iterator[Hit]:
         found = selector(look(peer.value, "podSelector"))
         if found is None or selected_anywhere(world, found):
             continue
-        near = next(near_misses(found, neighbours(world, peer.policy.object), is_like=_is_alike), None)
+        near = next(near_misses(found, neighbours(world, peer.policy.object)), None)
         if near is not None:
             labels = ", ".join(f"{key}={near.labels.get(key)}" for key in found.labels)
             message = f"choosing peer: no pod has these labels: {shown(str(found))}"

@@ -6,10 +6,8 @@ taken for a slip and an error; where it is like none, the object may be kept els
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import lru_cache
 
 from provisioner.catalog.fields import FieldPath
@@ -17,13 +15,12 @@ from provisioner.domain.finding import Severity, unknown_name_hint
 from provisioner.lint.rule import Hit, Located, rule
 from provisioner.lint.rules._platform import PROJECT_KINDS, project_names
 from provisioner.lint.rules._pools import offers_of, pools
+from provisioner.lint.rules._slips import Names
 from provisioner.lint.rules._tenant import applications, stacks
 from provisioner.lint.values import has_hole, items, literal
 from provisioner.lint.world import Object, World
 
 CONNECTOR = "loft.sh/connector-type"
-_ALIKE = 0.75
-_MAX_WORDS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,52 +123,19 @@ def _of_stacks(world: World) -> Iterator[Reference]:
             yield from _named(value, task, "App", ("app", "templateRef", "name"), path)
 
 
-class _Names:
-    """The names of all objects of a kind, found again from a slip of one."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self.all = frozenset(names)
-        self.has_holes = any(has_hole(name) for name in self.all)
-        self._joined: dict[str, str] = {}
-        self._but_one: dict[tuple[int, tuple[str, ...]], list[tuple[str, str]]] = {}
-        for name in sorted(self.all):
-            words = _words(name)
-            self._joined.setdefault("".join(words), name)
-            for place, word in enumerate(words):
-                self._but_one.setdefault((place, (*words[:place], *words[place + 1 :])), []).append((word, name))
-
-    def meant_by(self, slip: str) -> str | None:
-        """The name of which this is a slip: other separators, or one word with other letters, never digits."""
-        words = _words(slip)
-        for place, word in enumerate(words):
-            for other, name in self._but_one.get((place, (*words[:place], *words[place + 1 :])), ()):
-                if _is_slip(word, other):
-                    return name
-        return self._joined.get("".join(words))
-
-
 @lru_cache(maxsize=1)
 def _dangling(world: World) -> tuple[tuple[Reference, str | None], ...]:
     """Every reference without an object, with the name that it was probably meant to be."""
     connectors = (value.name for value in world.of_kind("Secret") if value.labels.get(CONNECTOR) == "argocd")
-    names = {"connector": _Names(connectors)}
+    names = {"connector": Names(connectors)}
     found: list[tuple[Reference, str | None]] = []
     for reference in _references(world):
         if reference.kind not in names:
-            names[reference.kind] = _Names(value.name for value in world.of_kind(reference.kind))
+            names[reference.kind] = Names(value.name for value in world.of_kind(reference.kind))
         known = names[reference.kind]
-        if known.all and reference.name not in known.all and not known.has_holes:
+        if known.all and reference.name not in known.all and not any(map(has_hole, known.all)):
             found.append((reference, known.meant_by(reference.name)))
     return tuple(found)
-
-
-def _words(name: str) -> tuple[str, ...]:
-    return tuple(re.split(r"[-._]+", name.lower())[:_MAX_WORDS])
-
-
-def _is_slip(one: str, other: str) -> bool:
-    is_word = one.isalpha() and other.isalpha() and min(len(one), len(other)) >= 4
-    return is_word and SequenceMatcher(None, one, other).ratio() >= _ALIKE
 
 
 @rule("reference-misspelt", Severity.ERROR)

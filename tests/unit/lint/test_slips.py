@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from provisioner.lint.rules._slips import distance, is_slip
+from provisioner.lint.rules._slips import Names, distance, is_slip
 
+NAMES = st.from_regex(r"[ab]{1,6}(-[ab]{1,6}){0,2}", fullmatch=True)
 WORDS = st.text(alphabet="abcd", max_size=8)
 
 
@@ -32,6 +33,7 @@ def test_one_long_part_that_differs_by_a_letter_is_a_slip(written: str, known: s
         ("tenant-a", "tenant-b"),
         ("chat-14b", "chat-8b"),
         ("gpu1", "gpu2"),
+        ("inference-a100", "inference-h100"),
         ("dev", "de"),
         ("router", "router"),
         ("acme-dev", "acme-prod"),
@@ -47,3 +49,11 @@ def test_distance_is_symmetric_and_zero_only_for_equal_words(one: str, other: st
     assert distance(one, other) == distance(other, one)
     assert (distance(one, other) == 0) == (one == other)
     assert distance(one, other) <= max(len(one), len(other))
+
+
+@given(st.lists(NAMES, max_size=6), NAMES)
+def test_names_find_a_slip_where_trying_each_does(names: list[str], written: str) -> None:
+    assume(written not in names)
+    found = Names(names).meant_by(written)
+    assert (found is not None) == any(is_slip(written, name) for name in names)
+    assert found is None or is_slip(written, found)
