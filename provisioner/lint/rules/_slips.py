@@ -1,7 +1,7 @@
 """Whether one name is another one with a slip of the finger. Pure; no rules stand here.
 
-Names of one family differ on purpose (`tenant-a`, `tenant-b`, `chat-14b`, `chat-8b`): a difference in a short part, or in
-one with digits (`a100`, `h100`), is no slip.
+Names of one family differ on purpose (`tenant-a`, `tenant-b`, `chat-14b`, `chat-8b`): a difference in a short part, or
+in one with digits (`a100`, `h100`), is no slip.
 """
 
 from __future__ import annotations
