@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from provisioner.admission import admit_endpoint, preview_id
-from provisioner.admission.memory import reckon_memory, usable_bytes
+from provisioner.admission.memory import reckon_memory
+from provisioner.admission.parallelism import Parallelism, spread_over_gpus
 from provisioner.catalog.checks import check_site
 from provisioner.catalog.loader import load_catalog
 from provisioner.catalog.offer import offered_models
@@ -36,8 +37,11 @@ def test_model_fits_its_gpus_at_the_context_and_concurrency_of_its_master(name: 
     model = catalog.models[name]
     runtime = catalog.runtimes[model.master.runtime]
     assert runtime.context_parameter in model.master.serving, "an engine's default context is not a decision"
-    need = reckon_memory(model, runtime, model.master.serving)
-    assert need.total_bytes <= usable_bytes(GPU_80_GB, model.master.hardware.gpus), need.reckoning
+    spread = spread_over_gpus({}, model=model, runtime=runtime, gpus=None, widest=GPU_80_GB.gpus)
+    assert isinstance(spread, Parallelism)
+    assert spread.gpus == model.master.hardware.gpus
+    need = reckon_memory(model, runtime, model.master.serving, parallelism=spread)
+    assert need.fits_all(GPU_80_GB.gpu_memory_bytes), need.reckoning
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -279,7 +279,8 @@ def test_order_in_argo_cd_follows_what_needs_what(how: str, name: str, runtime: 
     """Ledger: ARG-05."""
     waves = {"Namespace": -2, "NetworkPolicy": -2, "ResourceQuota": -2, "ServiceAccount": -1, "Job": 0}
     waves |= dict.fromkeys(("StatefulSet", "LeaderWorkerSet", "Service", "Gateway", "HTTPRoute", "Ingress"), 1)
-    waves |= dict.fromkeys(("ScaledObject", "HorizontalPodAutoscaler", "PodMonitor", "PodDisruptionBudget"), 2)
+    # Not later than the workload: Argo CD would not come to them before the weights are loaded.
+    waves |= dict.fromkeys(("ScaledObject", "HorizontalPodAutoscaler", "PodMonitor", "PodDisruptionBudget"), 1)
     for value in case(how, name, runtime).objects:
         annotations = value["metadata"].get("annotations", {})
         if value["kind"] in waves:
