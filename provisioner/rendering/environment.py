@@ -19,6 +19,8 @@ from jinja2 import BaseLoader, Environment, StrictUndefined, Template, TemplateE
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.meta import find_undeclared_variables
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import RejectedError
@@ -32,6 +34,8 @@ FILTERS_FOR_SLOTS = frozenset({"indent"})
 WHITESPACE: Mapping[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
 """How templates treat blanks around blocks."""
 
+_GREATEST_FACTOR = 10**12
+_GREATEST_EXPONENT = 64
 _LINE = re.compile(f"{LINE_OPEN}([^{LINE_OPEN}]+):([0-9]+){LINE_CLOSE}")
 _HINT = "compute it in Python, or make it a shape parameter"
 
@@ -103,7 +107,21 @@ def hole(name: str) -> str:
     return f"{{{{ .Values.{name} }}}}"
 
 
-class _Environment(Environment):
+class _Environment(ImmutableSandboxedEnvironment):
+    """Templates may be anybody's, since the linter compiles them: they reach no Python and cannot multiply texts."""
+
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Arithmetic that could make a little much, only with numbers of a reasonable size."""
+        limit = _GREATEST_EXPONENT if operator == "**" else _GREATEST_FACTOR
+        if not any(isinstance(value, Slot) for value in (left, right)):  # a slot refuses by itself
+            if not all(isinstance(value, float | int) for value in (left, right)):
+                raise TypeError(f"`{operator}` takes numbers only")
+            if max(abs(left), abs(right)) > limit:
+                raise ValueError(f"`{operator}` takes numbers up to {limit} only")
+        return super().call_binop(context, operator, left, right)
+
     def __init__(self, loader: BaseLoader, slot_names: tuple[str, ...]) -> None:
         super().__init__(loader=loader, undefined=StrictUndefined, **WHITESPACE)
         self.slot_names = slot_names

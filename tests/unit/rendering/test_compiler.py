@@ -182,6 +182,9 @@ def test_plain_value_on_which_readers_disagree_is_an_error(tmp_path: Path, scala
     [
         ('value: "{{ nobody }}"', "TemplateFailed", 6),
         ("{% if %}", "TemplateSyntax", 6),
+        ("value: {{ ''.__class__.__mro__ }}", "TemplateFailed", 6),
+        ("value: {{ 'x' * 1000000000 }}", "TemplateFailed", 6),
+        ("value: {{ 9 ** 9 ** 9 }}", "TemplateFailed", 6),
         ("value: [", "TemplateNotYaml", 6),
         ("kind: Other", "TemplateNotYaml", 6),
         ("value: &anchor 1", "TemplateNotYaml", 6),
