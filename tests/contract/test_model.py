@@ -8,9 +8,9 @@ from provisioner.admission import admit_endpoint, preview_id
 from provisioner.admission.memory import reckon_memory
 from provisioner.admission.parallelism import Parallelism, spread_over_gpus
 from provisioner.catalog.checks import check_site
-from provisioner.catalog.loader import load_catalog
+from provisioner.catalog.loader import load_catalog, load_site
 from provisioner.catalog.offer import offered_models
-from provisioner.catalog.pack import models_root
+from provisioner.catalog.pack import example_site, models_root
 from provisioner.catalog.site import NodeTypeOffer, Site
 from provisioner.domain.errors import RejectedError
 from tests.unit.catalog.packs import site_with, small_site
@@ -81,7 +81,7 @@ def small_site_with(node_type: NodeTypeOffer) -> Site:
 
 def test_a_sovereign_site_offers_the_models_of_its_one_engine() -> None:
     catalog = load_catalog()
-    sovereign = site_with(profile="prod", sovereign=True)
+    sovereign = site_with(profile="prod", sovereign=True, snapshots=load_site(example_site()).snapshots)
     assert check_site(sovereign, catalog) == ()
     assert {model.master.runtime for model in offered_models(catalog, sovereign).values()} == {"mistralrs"}
     assert set(offered_models(catalog, site_with(profile="prod"))) == PRODUCTION
