@@ -49,7 +49,10 @@ _LOFT = (
     *("virtualClusterName", "virtualClusterNamespace", "accessKey", "sleepModeAnnotations"),
 )
 _LOFT_HOLE = re.compile(r"\.Values\.loft\.([A-Za-z]+)")
-_BARE_NAME = re.compile(r"\{\{-?\s*\.?([A-Za-z_]\w*)((?:\.\w+)*)\s*(?:\|[^}]*)?-?\}\}")
+_BARE_NAME = re.compile(r"\{\{-?\s*(?P<dot>\.?)(?P<name>[A-Za-z_]\w*)(?P<rest>(?:\.\w+)*)\s*(?:\|[^}]*)?-?\}\}")
+_WHOLE_HOLE = re.compile(r"\{\{(?:(?!\{\{|\}\}).)*\}\}", re.DOTALL)
+_ESCAPED = re.compile(r"""\{\{-?\s*(?:["'`]|/\*)""")
+"""Prints braces or is a comment: what stands inside is no hole."""
 _ROOTS = frozenset({"Values", "Outputs", "Release", "Chart", "Capabilities", "Template", "Files", "tasks", "inputs"})
 _WORDS = frozenset({"end", "else", "break", "continue", "now", "uuidv4", "nil", "true", "false"})
 
@@ -120,6 +123,8 @@ def _is_free_text(parameter: Mapping[str, Any]) -> bool:
     """Whether the parameter takes texts that YAML may read as something else."""
     if literal(parameter, "type") not in (None, "string", "password", "multiline") or literal(parameter, "validation"):
         return False
+    if literal(parameter, "defaultValue") in ("true", "false"):
+        return False  # a switch, only declared as a text
     options = [option for _, option in items(parameter, "options")]
     return not options or any(isinstance(option, str) and not option[:1].isalpha() for option in options)
 
@@ -145,23 +150,41 @@ def number_hole_in_quotes(world: World) -> Iterator[Hit]:
 def hole_not_of_values(world: World) -> Iterator[Hit]:
     """A hole asks for a name outside `.Values`.
 
-    `{{ model }}`, `{{ .model }}` and `{{ .values.model }}` are how ApplicationSets, Jinja or a slip of the hand
-    write it. In a Platform template the first ends the rendering (`function "model" not defined`), the others print
-    nothing.
+    `{{ model }}`, `{{ Values.model }}`, `{{ .model }}` and `{{ .values.model }}` are how ApplicationSets, Jinja or a
+    slip of the hand write it. In a Platform template the first two end the rendering (`function "model" not defined`),
+    the others print nothing.
     """
     for place in declarations(world):
         for path, text in place.texts:
             if not has_hole(text) or re.search(r"\{\{-?\s*(range|with|define|template)\b", text):
                 continue
             for found in _BARE_NAME.finditer(text):
-                name = found[1]
-                if name in _ROOTS or name in _WORDS or "`" in found[0]:
+                name = found["name"]
+                if (name in _ROOTS and found["dot"]) or name in _WORDS or "`" in found[0]:
                     continue
-                last = (name + found[2]).rpartition(".")[2]
+                last = (name + found["rest"]).rpartition(".")[2]
                 message = f"filling hole: parameters are below `.Values`, found: `{found[0][:60]}`"
                 fix = f"write `{{{{ .Values.{last} }}}}`"
                 yield Hit(at=place.owner, path=path, message=message, fix=fix)
                 break
+
+
+@rule("hole-not-closed", Severity.ERROR)
+def hole_not_closed(world: World) -> Iterator[Hit]:
+    """A hole of a template is opened and not closed.
+
+    `{{ .Values.model }` ends the rendering of the whole template (`unexpected "}" in operand`, `unclosed action`):
+    the instance stays at `ErrorRenderingTemplate`.
+    """
+    for place in declarations(world):
+        for path, text in place.texts:
+            if "{{" not in text or _ESCAPED.search(text):
+                continue
+            opened = _WHOLE_HOLE.sub("", text)
+            if "{{" in opened:
+                rest = opened[opened.index("{{") :].splitlines()[0][:60]
+                message = f"reading hole: it is not closed with two braces: `{rest}`"
+                yield Hit(at=place.owner, path=path, message=message, fix="close it with `}}`")
 
 
 @rule("hole-of-platform-misspelt", Severity.ERROR)
