@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from tests.contract.network import Network, Peer, outside
 from tests.contract.runtimes import OPTIONS, PAIRS, Case, changed, full_site, optional, shipped
@@ -54,6 +55,19 @@ def test_requests_come_through_the_tenants_gateway_only(tier: str, runtime: str)
     ):
         assert not net.lets(stranger, server, port(case)), stranger
     assert not any(net.lets(PROXY, server, other) for other in ANY_PORT if other != port(case))
+
+
+@pytest.mark.parametrize("name", ["ingress", "shared-gateway-of-its-own"])
+def test_on_shared_nodes_no_policy_of_the_tenant_cluster_lets_anybody_in(name: str) -> None:
+    case = optional(name)
+    for caller in (PROXY, STRANGER, OUR_GATEWAY, Peer("tenantry"), Peer("other-tenants-namespace"), pod(case)):
+        assert not any(network(case).lets(caller, pod(case), at) for at in (*ANY_PORT, port(case)))
+    [template] = [found for found in case.pack.tier_objects("shared") if found["kind"] == "VirtualClusterTemplate"]
+    text = template["spec"]["versions"][0]["template"]["helmRelease"]["values"]
+    values = yaml.safe_load(text)
+    [rule] = values["policies"]["networkPolicy"]["workload"]["ingress"]
+    [caller] = rule["from"]
+    assert caller["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "tenantry"}
 
 
 @pytest.mark.parametrize(("tier", "runtime"), PAIRS)
