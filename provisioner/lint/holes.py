@@ -11,8 +11,12 @@ from dataclasses import dataclass
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
-_HOLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
-_ALONE = re.compile(r"^[ \t]*(?:\{\{(?:(?!\}\}).)*\}\}[ \t]*)+$", re.MULTILINE | re.DOTALL)
+_LOST = "\ue002"
+"""Stands for the end of a line inside of a hole."""
+_ONE = r"\{\{(?:(?!\{\{|\}\}).)*\}\}"
+_HOLE = re.compile(_ONE, re.DOTALL)
+_ALONE = re.compile(rf"^[ \t]*(?:{_ONE}[ \t]*)+$", re.MULTILINE | re.DOTALL)
+_BROKEN_LINE = re.compile(f"[^\n]*{_LOST}[^\n]*")
 _BRANCH = re.compile(r"\{\{-?\s*(if|else|range|with|end|define|block|template)\b")
 
 
@@ -39,25 +43,14 @@ def mask(text: str) -> Masked:
 
     def marked(found: re.Match[str]) -> str:
         holes.append(found[0])
-        return f"{_OPEN}{len(holes) - 1}{_CLOSE}"
+        return f"{_OPEN}{len(holes) - 1}{_CLOSE}{_LOST * found[0].count(chr(10))}"
 
     has_branches = _BRANCH.search(text) is not None
-    lines = _ALONE.sub(lambda found: "\n" * found[0].count("\n"), text)
-    made = []
-    for line in _joined_lines(lines):
-        lost = line.count("\n")
-        made.append(_HOLE.sub(marked, line))
-        made.extend([""] * (lost - made[-1].count("\n")))
-    return Masked("\n".join(made), tuple(holes), has_branches)
+    blanked = _ALONE.sub(lambda found: "\n" * found[0].count("\n"), text)
+    return Masked(_BROKEN_LINE.sub(_mended_line, _HOLE.sub(marked, blanked)), tuple(holes), has_branches)
 
 
-def _joined_lines(text: str) -> list[str]:
-    """The lines of a text; a hole that spans several keeps them together."""
-    found: list[str] = []
-    pending = ""
-    for line in text.split("\n"):
-        pending = f"{pending}\n{line}" if pending else line
-        if pending.count("{{") <= pending.count("}}") or pending.count("\n") > 50:
-            found.append(pending)
-            pending = ""
-    return [*found, pending] if pending else found
+def _mended_line(found: re.Match[str]) -> str:
+    """A line whose holes were on several: the lines that it lost come after it, empty."""
+    line = found[0]
+    return line.replace(_LOST, "") + "\n" * line.count(_LOST)

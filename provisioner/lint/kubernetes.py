@@ -22,13 +22,15 @@ _WANTED = re.compile(r"v?1\.([0-9]{1,3})(\.[0-9]+)?")
 
 @cache
 def schemas_root() -> Path:
-    """The folder of the public schemas. RejectedError without the extra that brings them."""
-    found = importlib.util.find_spec("kubernetes_validate")
-    if found is None or found.origin is None:
-        raise RejectedError(
-            "linting: not installed: kubernetes_validate", reason="NoLintExtra", hint="pip install 'tenantry[lint]'"
-        )
-    return Path(found.origin).parent / "kubernetes-json-schema"
+    """The folder of the public schemas. RejectedError without the extra that brings them and what applies them."""
+    for name in ("jsonschema_rs", "kubernetes_validate"):
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None:
+            raise RejectedError(
+                f"linting: not installed: {name}", reason="NoLintExtra", hint="pip install 'tenantry[lint]'"
+            )
+        place = Path(found.origin).parent
+    return place / "kubernetes-json-schema"
 
 
 @cache

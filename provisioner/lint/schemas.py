@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str, str]
 """Group, version and kind."""
+
+MAX_PROBLEMS = 100
+"""Greatest number of problems that are told of one object."""
 
 _REF = "#/$defs/"
 _OPEN = "open"
@@ -79,7 +83,7 @@ class Schemas:
                 return
         except ValueError:  # it holds holes
             value = _without_holes(value)
-        for error in validator.iter_errors(value):
+        for error in islice(validator.iter_errors(value), MAX_PROBLEMS):
             path = tuple(error.instance_path)
             if not _is_open(written, path, error):
                 yield from _problems(error, path, schema)

@@ -8,39 +8,34 @@ asks, since a tree of nodes takes far more memory than the text. Bounded in dept
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from sys import intern
 from typing import Any
 
 import yaml
-from yaml.composer import Composer
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from yaml.parser import Parser
-from yaml.reader import Reader
-from yaml.scanner import Scanner
 
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.lint.document import Disagreement, Document, Oddity
 from provisioner.lint.holes import Masked, mask
-from provisioner.lint.scalars import read_plain
+from provisioner.lint.scalars import Reading, read_plain
 from provisioner.lint.values import Hole, TextHole
+from provisioner.lint.yaml_nodes import MAYBE_NO_TEXT, UNTAGGED, NodeTree, compose, key_text
 
 MAX_DEPTH = 100
 MAX_NODES = 1_000_000
 """Greatest number of values in one document, aliases written out."""
 
-_STRUCTURE = re.compile(r"[\n,:\[{]|- ")
-_DOCUMENT_START = re.compile(r"^---(?=\s|$)", re.MULTILINE)
-_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+MAX_DOCUMENTS = 50_000
+MAX_NOTES = 100
+"""Greatest number of oddities, and of doubtful scalars, that are told of one document."""
+
+_STRUCTURE = ("\n", ",", ":", "[", "{", "- ")
+_BLANK = frozenset(" \t\r\n") | {""}
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _TAG = "tag:yaml.org,2002:"
-_MAYBE_NO_TEXT = frozenset("+-.0123456789yYnNtTfFoO~") | {""}
-"""First characters of plain scalars that may be something other than text."""
-_UNTAGGED = "untagged"
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -59,7 +54,7 @@ class YamlDocument:
 
     def line(self, path: FieldPath = ()) -> int:
         """The line (from 1) of a field, or of the nearest thing around it."""
-        node = None if self.is_inline else _pair(self, path)[0]
+        node = None if self.is_inline else _tree(self).find(path)[0]
         return self.place(node.start_mark.line if node else 0)
 
     def place(self, line: int) -> int:
@@ -68,7 +63,7 @@ class YamlDocument:
 
     def within(self, path: FieldPath) -> tuple[Document, ...]:
         """The documents in a text that stands in this one, holes allowed."""
-        node = _pair(self, path)[1]
+        node = _tree(self).find(path)[1]
         if not isinstance(node, ScalarNode):
             return ()
         is_block = node.style == "|" and not self.is_inline
@@ -87,7 +82,7 @@ def parse_documents(
     A document that cannot be read has the value None and an oddity that says why; those around it are read all the
     same. `masked` tells what the marks in the text stand for.
     """
-    for chunk, line in _chunks(text):
+    for number, (chunk, line) in enumerate(_chunks(text)):
         document = YamlDocument(
             file=file,
             value=None,
@@ -98,9 +93,11 @@ def parse_documents(
         )
         walk = _Walk(document)
         try:
-            if len(chunk) > MAX_NODES and len(_STRUCTURE.findall(chunk)) > MAX_NODES:
+            if number >= MAX_DOCUMENTS:
+                raise _Refused(0, "yaml-too-large", f"reading file: more than {MAX_DOCUMENTS} documents", "split it")
+            if is_too_large(chunk):
                 raise _Refused(0, "yaml-too-large", f"reading document: more than {MAX_NODES} values", "split it")
-            for node in _compose(chunk):
+            for node in compose(chunk):
                 document.value = walk.value(node)
         except yaml.YAMLError as error:
             walk.oddities = [_syntax_oddity(error, document)]
@@ -110,59 +107,28 @@ def parse_documents(
         document.oddities, document.disagreements = tuple(walk.oddities), tuple(walk.disagreements)
         if document.value is not None or document.oddities:
             yield document
+        if number >= MAX_DOCUMENTS:
+            return
+
+
+def is_too_large(text: str) -> bool:
+    """Whether a text may hold more values than a document should; told without reading it."""
+    return len(text) > MAX_NODES and sum(map(text.count, _STRUCTURE)) > MAX_NODES
 
 
 def _chunks(text: str) -> Iterator[tuple[str, int]]:
     """The text of every document and the line (from 0) it starts on."""
-    if _DIRECTIVE.search(text):
+    if text.startswith("%") or "\n%" in text:  # directives stand before the document that they are about
         yield text, 0
         return
-    start, line = 0, 0
-    for found in _DOCUMENT_START.finditer(text):
-        if found.start() > start:
-            yield text[start : found.start()], line
-        line += text.count("\n", start, found.start())
-        start = found.start()
+    start, line, found = 0, 0, text.find("\n---")
+    while found >= 0:
+        if text[found + 4 : found + 5] in _BLANK:
+            yield text[start : found + 1], line
+            line += text.count("\n", start, found + 1)
+            start = found + 1
+        found = text.find("\n---", found + 4)
     yield text[start:], line
-
-
-class _Bare:
-    """Spares the resolver's regular expressions: the walk decides by itself what a plain scalar is.
-
-    Called for every node; a method of a constant text answers without running any Python.
-    """
-
-    descend_resolver = ascend_resolver = resolve = staticmethod(_UNTAGGED.format)
-
-
-class _PureLoader(_Bare, Reader, Scanner, Parser, Composer):
-    def __init__(self, stream: str) -> None:
-        Reader.__init__(self, stream)
-        Scanner.__init__(self)
-        Parser.__init__(self)
-        Composer.__init__(self)
-
-
-if yaml.__with_libyaml__:
-    from yaml.cyaml import CParser  # type: ignore[attr-defined]
-
-    class _Loader(_Bare, CParser):
-        pass
-else:
-    _Loader = _PureLoader  # type: ignore[assignment, misc]
-
-
-def _compose(text: str) -> Iterator[Node]:
-    loader = _Loader(text)
-    try:
-        while loader.check_node():
-            node = loader.get_node()
-            if node is not None:
-                yield node
-    except RecursionError as error:  # the reader in plain Python knows no limit
-        raise _Refused(0, "yaml-too-deep", "reading document: nested too deep", "nest less") from error
-    finally:
-        loader.dispose()
 
 
 class _Refused(Exception):
@@ -187,11 +153,18 @@ class _Walk:
 
     def note(self, rule: str, line: int, message: str, *, fix: str, name: str | None = None) -> None:
         """Something is odd on a line (from 0) of the document, at an entry of the container or at itself."""
-        path = tuple(self.path) if name is None else (*self.path, name)
-        place = self.document.place(line)
-        self.oddities.append(
-            Oddity(rule=rule, file=self.document.file, at_line=place, path=path, message=message, fix=fix)
-        )
+        if len(self.oddities) < MAX_NOTES:
+            path = tuple(self.path) if name is None else (*self.path, name)
+            place = self.document.place(line)
+            self.oddities.append(
+                Oddity(rule=rule, file=self.document.file, at_line=place, path=path, message=message, fix=fix)
+            )
+
+    def doubt(self, text: str, reading: Reading, name: str | int | None, *, is_key: bool = False) -> None:
+        """A plain scalar may not be what somebody meant."""
+        if len(self.disagreements) < MAX_NOTES:
+            path = tuple(self.path) if name is None else (*self.path, name)
+            self.disagreements.append(Disagreement(path=path, text=text, reading=reading, is_key=is_key))
 
     def value(self, node: Node) -> Any:
         """The value of a node that stands at the path."""
@@ -211,7 +184,7 @@ class _Walk:
         if key in self.open:
             message = "reading value: an alias inside of what it stands for"
             raise _Refused(line, "yaml-too-deep", message, "remove the alias that leads back to itself")
-        if node.tag != _UNTAGGED and node.tag.removeprefix(_TAG) not in ("map", "seq"):
+        if node.tag != UNTAGGED and node.tag.removeprefix(_TAG) not in ("map", "seq"):
             self.unknown_tag(node)
         self.open.add(key)
         before = self.count
@@ -249,11 +222,9 @@ class _Walk:
             if key_node.value == "<<" and not key_node.style:
                 merged |= {name: value for name, value in self.merged(value_node) if name not in merged}
                 continue
-            name = _key_text(key_node, masked)
+            name = key_text(key_node, masked)
             if name != key_node.value and not (masked and masked.has_mark(key_node.value)):
-                reading = read_plain(key_node.value)
-                place = (*self.path, name)
-                self.disagreements.append(Disagreement(path=place, text=key_node.value, reading=reading, is_key=True))
+                self.doubt(key_node.value, read_plain(key_node.value), name, is_key=True)
             if name in found and not (masked and masked.has_branches):
                 message = f"reading key: it stands here already: {shown(name)}"
                 fix = "keep one of them; readers take the last one, or refuse the file"
@@ -285,14 +256,13 @@ class _Walk:
         masked = self.document.masked
         if masked and masked.has_mark(text):
             return (TextHole if node.style else Hole)(masked.original(text))
-        if node.tag != _UNTAGGED:
+        if node.tag != UNTAGGED:
             return self.tagged(node)
-        if node.style or text[:1] not in _MAYBE_NO_TEXT:
+        if node.style or text[:1] not in MAYBE_NO_TEXT:
             return text
         reading = read_plain(text)
         if reading.doubt:
-            place = tuple(self.path) if name is None else (*self.path, name)
-            self.disagreements.append(Disagreement(path=place, text=text, reading=reading))
+            self.doubt(text, reading, name)
         return reading.value
 
     def tagged(self, node: ScalarNode) -> Any:
@@ -308,16 +278,6 @@ class _Walk:
         """A tag that belongs to some other tool."""
         message = f"reading value: unknown tag {shown(node.tag)}"
         self.note("yaml-unknown-tag", node.start_mark.line, message, fix="remove the `!` and its name")
-
-
-def _key_text(node: ScalarNode, masked: Masked | None) -> str:
-    """A key as text, since JSON knows no other: `on` becomes `true`, and `0644` becomes `420`."""
-    text = str(node.value)
-    if text[:1] in _MAYBE_NO_TEXT and not node.style and node.tag == _UNTAGGED:
-        value = read_plain(text).value
-        if not isinstance(value, str):
-            return json.dumps(value)
-    return masked.original(text) if masked else intern(text)
 
 
 def _syntax_oddity(error: yaml.YAMLError, document: YamlDocument) -> Oddity:
@@ -350,33 +310,6 @@ _FIXES = (
 )
 
 
-@lru_cache(maxsize=64)
-def _tree(document: YamlDocument) -> Node | None:
-    """The node tree of a document; kept for the last few, since findings come in bunches."""
-    try:
-        return next(_compose(document.text), None)
-    except (yaml.YAMLError, _Refused):
-        return None
-
-
-def _pair(document: YamlDocument, path: FieldPath) -> tuple[Node | None, Node | None]:
-    """The nodes where the nearest field to a path starts (its key) and of its value."""
-    node = start = _tree(document)
-    for part in path:
-        found: tuple[Node, Node] | None = None
-        if isinstance(node, MappingNode):
-            found = _entry(document, node, str(part))
-        elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
-            found = node.value[part], node.value[part]
-        if found is None:
-            return start, None
-        start, node = found
-    return start, node
-
-
-def _entry(document: YamlDocument, node: MappingNode, name: str) -> tuple[Node, Node] | None:
-    masked = document.masked
-    for key, value in reversed(node.value):
-        if isinstance(key, ScalarNode) and _key_text(key, masked) == name:
-            return key, value
-    return None
+@lru_cache(maxsize=64)  # findings come in bunches
+def _tree(document: YamlDocument) -> NodeTree:
+    return NodeTree(document.text, document.masked)

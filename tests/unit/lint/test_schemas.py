@@ -11,6 +11,8 @@ import orjson
 import pytest
 import yaml
 
+from provisioner.domain.errors import RejectedError
+from provisioner.lint.kubernetes import chosen_version, schemas_root
 from provisioner.lint.openapi import strict_schema
 from provisioner.lint.schemas import builtin_kinds
 from tests.lint.worlds import lint
@@ -142,3 +144,20 @@ def written_out(schema: Any, definitions: dict[str, Any]) -> Any:
     if isinstance(reference, str):
         return written_out(definitions[reference.rpartition("/")[2]], definitions)
     return {key: written_out(item, definitions) for key, item in schema.items()}
+
+
+def test_without_the_extra_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    schemas_root.cache_clear()
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(RejectedError, match="not installed: jsonschema_rs") as refused:
+        schemas_root()
+    assert refused.value.hint == "pip install 'tenantry[lint]'"
+
+
+def test_a_version_that_is_not_supported_is_refused_with_those_that_are() -> None:
+    assert chosen_version("v1.34.2") == (1, 34)
+    for text in ("1.20", "2.0", "latest", "1.999", ""):
+        with pytest.raises(RejectedError, match="not supported") as refused:
+            chosen_version(text)
+        assert refused.value.hint is not None
+        assert refused.value.hint.startswith("supported: 1.31 to 1.")
