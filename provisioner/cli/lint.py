@@ -72,13 +72,9 @@ def lint(
 def _lint(paths: Sequence[Path], version: str | None, baseline: Sequence[Path], own: Path | None) -> Sequence[Finding]:
     from provisioner.catalog.loader import load_catalog
 
-    try:
-        from provisioner.lint.engine import lint_paths
-        from provisioner.lint.kubernetes import chosen_version
-    except ModuleNotFoundError as error:
-        raise RejectedError(
-            f"linting: not installed: {error.name}", reason="NoLintExtra", hint="pip install 'tenantry[lint]'"
-        ) from error
+    from provisioner.lint.engine import lint_paths
+    from provisioner.lint.kubernetes import chosen_version
+
     try:
         wanted = chosen_version(version)
         catalog = load_catalog(overlay=own)
