@@ -1,6 +1,7 @@
 """Lints: reads the world, asks every rule, makes hits into findings, leaves out what somebody silenced with a reason.
 
-The command line calls it; of the rules it knows two by name: they are about what only the engine sees.
+The command line calls it. Of the rules it knows by name those about what only the engine sees, and those that a schema
+speaks by: where another rule explains the same field, theirs is left out.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provisioner.catalog.fields import dotted
-from provisioner.domain.finding import Finding
+from provisioner.domain.finding import Finding, Severity
 from provisioner.lint.reading import read_world
 from provisioner.lint.rule import Hit, Rule, Spot
 from provisioner.lint.rules import every_rule
+from provisioner.lint.rules.schema import BY_SCHEMA
 from provisioner.lint.rules.silencing import of_nothing, rule_failed
 from provisioner.lint.silence import Silence, covers, silences
 from provisioner.lint.world import World
@@ -46,7 +48,7 @@ def lint_world(world: World) -> tuple[Finding, ...]:
     ]
     found += [_finding(of_nothing, hit) for hit in _idle(valid, used)]
     found += faults
-    return tuple(_distinct(sorted(found, key=_order)))
+    return tuple(_distinct(sorted(_telling(found), key=_order)))
 
 
 def _hits(rule: Rule, world: World, faults: list[Finding]) -> Iterator[Hit]:
@@ -82,6 +84,18 @@ def _finding(rule: Rule, hit: Hit) -> Finding:
         severity=rule.severity,
         object=hit.at.title,
     )
+
+
+def _telling(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """The findings without what a schema says of a field where another error says what is wrong with it, and why."""
+    told = {
+        (finding.file, finding.line, finding.field)
+        for finding in findings
+        if finding.severity is Severity.ERROR and finding.rule not in BY_SCHEMA
+    }
+    for finding in findings:
+        if finding.rule not in BY_SCHEMA or (finding.file, finding.line, finding.field) not in told:
+            yield finding
 
 
 def _distinct(findings: Sequence[Finding]) -> Iterator[Finding]:

@@ -55,6 +55,27 @@ def test_a_reason_silences_a_rule_on_its_object_only(tmp_path: Path) -> None:
     assert [finding.object for finding in lint(tmp_path)] == ["ConfigMap b"]
 
 
+ROUTE = """\
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: chat}
+spec:
+  parentRefs: [{name: public}]
+  rules:
+    - backendRefs: [{name: chat, port: 8000}]
+      timeouts: {request: 1.5h, wait: 5s}
+"""
+
+
+def test_what_a_schema_says_of_a_field_is_left_out_where_a_rule_explains_it(tmp_path: Path) -> None:
+    written(tmp_path, route=ROUTE)
+    found = [(finding.rule, finding.field) for finding in lint(tmp_path) if finding.severity is Severity.ERROR]
+    assert found == [
+        ("route-timeout-malformed", "spec.rules[0].timeouts.request"),
+        ("schema-unknown-field", "spec.rules[0].timeouts.wait"),
+    ]
+
+
 @pytest.mark.parametrize("between", ["\n", "; ", ";"])
 def test_several_rules_are_silenced_by_lines_or_semicolons(tmp_path: Path, between: str) -> None:
     silence = between.join(["yaml-key-changes: the reader; it wants it", "yaml-time-form: read as text everywhere"])

@@ -88,6 +88,10 @@ def invalid_value(world: World) -> Iterator[Hit]:
         yield Hit(at=found, path=problem.path, message=message, fix=fix)
 
 
+BY_SCHEMA = frozenset(rule.id for rule in (unknown_field, wrong_type, invalid_value))
+"""The rules that only know that a field does not fit, not what somebody meant by it."""
+
+
 def _problems(world: World, *keywords: str) -> Iterator[tuple[Object | TenantValues, Problem]]:
     for found, problems in world.schema_problems:
         for problem in problems:
