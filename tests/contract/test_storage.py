@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tests.contract.runtimes import Case, changed, full_site, optional, shipped
@@ -138,3 +142,57 @@ def test_engine_that_fetches_for_itself_keeps_what_it_fetched() -> None:
     assert environment["NGC_API_KEY"]["valueFrom"]["secretKeyRef"]["optional"] is True
     assert "initContainers" not in case.pods["server"]["spec"]
     assert case.plan.runtime.kind == "transcription"
+
+
+def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A rendered command with stand-ins for the hub's programs in the front of PATH."""
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder), **variables}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_vllms_weights_are_fetched_once_and_the_server_starts_again_without_the_hub(tmp_path: Path) -> None:
+    fetch = catalog().runtimes["vllm"].fetch
+    assert fetch is not None
+    program(tmp_path, "hf", f'echo "$@" >> {tmp_path}/asked; mkdir -p "$6"; touch "$6/weights"')
+    items = ["acme/model", "v1", str(tmp_path / "model"), "acme/adapter", "v2", str(tmp_path / "adapter")]
+    for _ in range(2):
+        done = run([*fetch.command, *items], tmp_path)
+        assert done.returncode == 0, done.stderr
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked == [
+        f"download acme/model --revision v1 --local-dir {tmp_path / 'model'}",
+        f"download acme/adapter --revision v2 --local-dir {tmp_path / 'adapter'}",
+    ]
+    program(tmp_path, "hf", "exit 1")
+    assert run([*fetch.command, "acme/other", "v1", str(tmp_path / "other")], tmp_path).returncode != 0
+    assert not (tmp_path / "other" / ".complete").exists()
+
+
+def test_file_with_another_digest_than_its_pin_is_no_weights(tmp_path: Path) -> None:
+    fetch = catalog().runtimes["mistralrs"].fetch
+    assert fetch is not None
+    program(tmp_path, "curl", f'echo "$@" >> {tmp_path}/asked; cat >> {tmp_path}/told; printf weights > model.gguf')
+    pin = hashlib.sha256(b"weights").hexdigest()
+    good = [*fetch.command, "acme/model", pin, str(tmp_path / "good"), "model.gguf"]
+    for _ in range(2):
+        done = run(good, tmp_path, HF_TOKEN="secret", HF_ENDPOINT="https://models.example.com")
+        assert done.returncode == 0, done.stderr
+    [asked] = (tmp_path / "asked").read_text().splitlines()
+    assert asked.endswith("https://models.example.com/acme/model/resolve/main/model.gguf")
+    assert "secret" not in asked
+    assert (tmp_path / "told").read_text() == 'header = "Authorization: Bearer secret"\n'
+    wrong = [*fetch.command, "acme/model", "0" * 64, str(tmp_path / "wrong"), "model.gguf"]
+    assert run(wrong, tmp_path).returncode != 0
+
+
+def test_bucket_without_the_weights_is_told_before_any_server_starts(tmp_path: Path) -> None:
+    [step] = optional("object-store").pods["warm-up"]["spec"]["containers"]
+    assert run([*step["command"], str(tmp_path / "nothing")], tmp_path).returncode != 0
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "part").write_bytes(b"0" * 1000)
+    assert run([*step["command"], str(tmp_path / "weights")], tmp_path).returncode == 0
