@@ -71,7 +71,6 @@ def lint(
 
 def _lint(paths: Sequence[Path], version: str | None, baseline: Sequence[Path], own: Path | None) -> Sequence[Finding]:
     from provisioner.catalog.loader import load_catalog
-
     from provisioner.lint.engine import lint_paths
     from provisioner.lint.kubernetes import chosen_version
 
