@@ -188,6 +188,7 @@ def test_file_with_another_digest_than_its_pin_is_no_weights(tmp_path: Path) -> 
     assert (tmp_path / "told").read_text() == 'header = "Authorization: Bearer secret"\n'
     wrong = [*fetch.command, "acme/model", "0" * 64, str(tmp_path / "wrong"), "model.gguf"]
     assert run(wrong, tmp_path).returncode != 0
+    assert list((tmp_path / "wrong").iterdir()) == []  # the next try begins anew
 
 
 def test_bucket_without_the_weights_is_told_before_any_server_starts(tmp_path: Path) -> None:
