@@ -90,6 +90,11 @@ class Reference:
         return self.is_to(GATEWAY_GROUP, "Gateway", GATEWAY_GROUP, "Gateway")
 
 
+def is_address(name: str) -> bool:
+    """Whether the name of a backend is a DNS name, a URL or an address instead of an object's name."""
+    return re.search(r"[.:/]", name) is not None
+
+
 def backends(route: Object) -> Iterator[Reference]:
     """The backends of a route, mirrors too."""
     for path, part in items(route.value, "spec", "rules"):
@@ -156,18 +161,6 @@ def gateways(world: World) -> Iterator[Object]:
     for found in world.of_kind("Gateway"):
         if found.group == GATEWAY_GROUP:
             yield found
-
-
-def hosts_meet(one: str | None, other: str | None) -> bool:
-    """Whether two hostnames, of which `*.` may begin each, have a name in common; None is every name."""
-    if one is None or other is None or one == other:
-        return True
-    one, other = one.lower(), other.lower()
-    if one.startswith("*.") and other.startswith("*."):
-        return one.endswith(other[1:]) or other.endswith(one[1:])
-    if one.startswith("*."):
-        return other.endswith(one[1:]) and len(other) > len(one) - 1
-    return other.startswith("*.") and hosts_meet(other, one)
 
 
 def hostnames(route: Object) -> Iterator[tuple[FieldPath, str]]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import ip_address
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._routes import gateways, hosts_meet, listeners, parents, routes
+from provisioner.lint.rules._hostnames import hostname_fault, hosts_meet
+from provisioner.lint.rules._routes import gateways, listeners, parents, routes
 from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Object, World
-
-_HOSTNAME = re.compile(r"(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_MAX_HOSTNAME, _MAX_LABEL = 253, 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,43 +57,14 @@ def hostname_malformed(world: World) -> Iterator[Hit]:
     and never alone. No scheme, no port, no path, no IP address. The API server refuses the object.
     """
     for name in _names(world):
-        trouble = _trouble(name.value)
-        if trouble:
+        fault = hostname_fault(name.value)
+        if fault:
             yield Hit(
                 at=name.at,
                 path=name.path,
-                message=f"reading hostname: {trouble[0]}: `{name.value}`",
-                fix=trouble[1],
+                message=f"reading hostname: {fault[0]}: `{name.value}`",
+                fix=fault[1],
             )
-
-
-def _trouble(value: str) -> tuple[str, str] | None:
-    """What is wrong with a hostname and what to write."""
-    if "://" in value or "/" in value:
-        return "it is a URL or has a path", f"write `{value.split('://')[-1].split('/')[0].split(':')[0].lower()}`"
-    if _is_address(value):
-        return "it is an IP address", "write a DNS name, or leave the hostname out"
-    if re.search(r":[0-9]+$", value):
-        return "it has a port", f"write `{value.rpartition(':')[0]}`; the port belongs to the listener"
-    if value == "*":
-        return "a wildcard needs a domain", "leave the hostname out to answer for every name"
-    if "*" in value and ("*" in value[1:] or not value.startswith("*.")):
-        return "`*.` may stand only at its beginning", "write `*.` and the domain"
-    if value != value.lower():
-        return "it has capitals", f"write `{value.lower()}`"
-    if value.endswith("."):
-        return "it ends in a dot", f"write `{value.rstrip('.')}`"
-    if len(value) > _MAX_HOSTNAME or any(len(label) > _MAX_LABEL for label in value.split(".")):
-        return f"it, or a label of it, is longer than {_MAX_HOSTNAME} or {_MAX_LABEL}", "shorten it"
-    return None if _HOSTNAME.fullmatch(value) else ("it is no DNS name", "use letters, digits, `-` and dots")
-
-
-def _is_address(value: str) -> bool:
-    try:
-        ip_address(value.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 @rule("hostname-by-ingress-and-route", Severity.WARNING)

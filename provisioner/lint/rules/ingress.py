@@ -13,7 +13,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._routes import shown
+from provisioner.lint.rules._routes import is_address, shown
 from provisioner.lint.values import has_hole, items, literal, look, mapping, text, whole
 from provisioner.lint.world import Object, World
 
@@ -67,7 +67,7 @@ def ingress_backend_unknown(world: World) -> Iterator[Hit]:
     for ingress in ingresses(world):
         for path, service in _backends(ingress):
             name = literal(service, "name")
-            if name and there.lacks("Service", name, ingress.namespace):
+            if name and not is_address(name) and there.lacks("Service", name, ingress.namespace):
                 near = there.near("Service", name, ingress.namespace)
                 other = there.elsewhere("Service", name, ingress.namespace)
                 yield Hit(
@@ -92,7 +92,7 @@ def ingress_backend_by_address(world: World) -> Iterator[Hit]:
     for ingress in ingresses(world):
         for path, service in _backends(ingress):
             name = literal(service, "name")
-            if name and re.search(r"[.:/]", name):
+            if name and is_address(name):
                 yield Hit(
                     at=ingress,
                     path=(*path, "name"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._routes import Reference, backends, routes, rules, shown
+from provisioner.lint.rules._routes import Reference, backends, is_address, routes, rules, shown
 from provisioner.lint.values import items, look, text, whole
 from provisioner.lint.world import Object, World
 
@@ -32,7 +32,7 @@ def route_backend_unknown(world: World) -> Iterator[Hit]:
     for reference in _references(world):
         kind = "Service" if reference.is_service else _pool_kind(reference)
         name = reference.name
-        if kind is None or name is None or not there.lacks(kind, name, reference.namespace):
+        if kind is None or name is None or is_address(name) or not there.lacks(kind, name, reference.namespace):
             continue
         other = there.elsewhere(kind, name, reference.namespace)
         near = there.near(kind, name, reference.namespace)
@@ -171,7 +171,7 @@ def route_backend_by_address(world: World) -> Iterator[Hit]:
     """
     for reference in _references(world):
         name = reference.name
-        if reference.is_service and name and re.search(r"[.:/]", name):
+        if reference.is_service and name and is_address(name):
             yield Hit(
                 at=reference.route,
                 path=(*reference.path, "name"),

@@ -11,12 +11,12 @@ from functools import cached_property, lru_cache
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules._hostnames import hostname_fault, hosts_meet
 from provisioner.lint.rules._routes import (
     GATEWAY_GROUP,
     Listener,
     Reference,
     hostnames,
-    hosts_meet,
     listeners,
     parents,
     routes,
@@ -233,7 +233,8 @@ def route_hostname_not_served(world: World) -> Iterator[Hit]:
         if any(listener.is_open for listener in serving):
             continue
         for path, hostname in hostnames(route):
-            if not any(hosts_meet(hostname, listener.hostname) for listener in serving):
+            is_served = any(hosts_meet(hostname, listener.hostname) for listener in serving)
+            if not is_served and hostname_fault(hostname) is None:
                 known = ", ".join(sorted({listener.hostname or "*" for listener in serving}))
                 yield Hit(
                     at=route,

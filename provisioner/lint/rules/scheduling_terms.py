@@ -78,7 +78,9 @@ def selector_expression_refused(world: World) -> Iterator[Hit]:
         for path, item, is_node in _expressions(found.value.get("spec"), ("spec",)):
             why = _refusal(look(item, "operator"), look(item, "values"), is_node)
             if why and "scopeName" not in mapping(item):
-                yield Hit(at=found, path=path, message=f"selecting: {why[0]}", fix=why[1])
+                known = _NODE_OPERATORS if is_node else _LABEL_OPERATORS
+                field = "values" if look(item, "operator") in known else "operator"
+                yield Hit(at=found, path=(*path, field), message=f"selecting: {why[0]}", fix=why[1])
 
 
 def _refusal(operator: Any, values: Any, is_node: bool) -> tuple[str, str] | None:

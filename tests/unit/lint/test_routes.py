@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.lint.rules._routes import hosts_meet, is_inference_path, is_quiet_path, sounds_like_inference
+from provisioner.lint.rules._hostnames import hosts_meet
+from provisioner.lint.rules._routes import is_inference_path, is_quiet_path, sounds_like_inference
 from provisioner.lint.rules.routes_timeouts import seconds
 
 _HOSTS = st.sampled_from(
