@@ -190,7 +190,7 @@ NESTED = "[" * 1_000_000
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)
 )
-BAD = {
+BAD: dict[str, tuple[str | bytes, str, int]] = {
     "tab": (CONFIG_MAP + "\ta: b\n", "yaml-malformed", 6),
     "quote": (CONFIG_MAP + '  a: "b\n', "yaml-malformed", 7),
     "null byte": (CONFIG_MAP + "  a: b\0c\n", "yaml-malformed", 6),
