@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import Tenancy, Tier
+from provisioner.catalog.tier import Routing, Storage, Tenancy, Tier
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering import values
@@ -43,15 +43,9 @@ def runtime_groups(plan: EndpointPlan, *, tier: Tier, runtime: Runtime, site: Si
     """The groups of an endpoint, or of the pool that serves it. What its tenant cluster holds once is among them unless
     a customer's endpoints share one.
 
-    Raises RejectedError for a signal that cannot be read at this site, or a placeholder that nobody knows.
+    Raises RejectedError for what this site does not have, or a placeholder that nobody knows.
     """
-    if GATEWAY_QUEUE in plan.runtime.signals and site.metrics_url is None:
-        raise RejectedError(
-            f"rendering scaler: signal `{GATEWAY_QUEUE}` is read outside the tenant cluster, and the site does not say "
-            f"where: `{plan.serving_id}`",
-            reason="MetricsAddressMissing",
-            hint="set `metricsUrl` of the site to the Prometheus that scrapes our gateways",
-        )
+    _check_site(plan, tier, site)
     if tier.tenancy is not Tenancy.CUSTOMER:
         yield _tenant_group(tier, values.tenant_values(plan))
     yield Group("endpoint", endpoint_shape(plan, runtime), _ENDPOINT, values.endpoint_values(plan, runtime))
@@ -62,6 +56,24 @@ def runtime_groups(plan: EndpointPlan, *, tier: Tier, runtime: Runtime, site: Si
     shape = ReplicaShape(tier=plan.tier, runtime=runtime.name, spans_nodes=spans_nodes(plan))
     for ordinal in range(plan.runtime.max_replicas):
         yield Group("replica", shape, _REPLICA, values.replica_values(plan, ordinal))
+
+
+def _check_site(plan: EndpointPlan, tier: Tier, site: Site) -> None:
+    """Refuse what would be rendered with a hole: a tier may ask for what a site has to name."""
+    missing = (
+        (plan.runtime.storage == Storage.OBJECT_STORE and not site.storage.object_store, "storage.objectStore"),
+        (plan.runtime.storage == Storage.SHARED_FILESYSTEM and not site.storage.shared_class, "storage.sharedClass"),
+        (plan.runtime.storage == Storage.NVME and not site.storage.nvme_class, "storage.nvmeClass"),
+        (tier.routing is Routing.INGRESS and not site.gateway.ingress, "gateway.ingress"),
+        (GATEWAY_QUEUE in plan.runtime.signals and not site.metrics_url, "metricsUrl"),
+    )
+    for lacks, field in missing:
+        if lacks:
+            raise RejectedError(
+                f"rendering `{plan.serving_id}`: the site does not name what tier `{tier.name}` needs: `{field}`",
+                reason="SiteIncomplete",
+                hint=f"add `{field}` to site.yaml; docs/how-to/choose-storage.md and autoscale.md tell what it is",
+            )
 
 
 def customer_group(tenant: str, tier: Tier, site: Site) -> Group:

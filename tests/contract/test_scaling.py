@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from provisioner.domain.errors import RejectedError
-from tests.contract.runtimes import OPTIONS, PAIRS, Case, changed, full_site, optional, shipped
+from tests.contract.runtimes import OPTIONS, PAIRS, Case, changed, optional, shipped
 from tests.contract.scaling import replicas_wanted
 from tests.unit.rendering.examples import catalog
 
@@ -140,14 +139,6 @@ def test_endpoint_that_may_sleep_is_woken_by_what_waits_at_our_gateway() -> None
     assert replicas_wanted(scaled(case), {}, now=1) == 0
     assert replicas_wanted(scaled(case), {"tenantry_gateway_waiting_requests": 1}, now=0) == 1
     assert "idleReplicaCount" not in scaled(changed("dedicated"))["spec"]
-
-
-def test_signal_of_our_gateway_needs_an_address_to_ask() -> None:
-    site = full_site().model_copy(update={"metrics_url": None})
-    with pytest.raises(RejectedError) as refused:
-        changed("dedicated", site=site, signals=("gateway-queue",))
-    assert refused.value.reason == "MetricsAddressMissing"
-    assert "metricsUrl" in str(refused.value.hint)
 
 
 def test_metrics_of_the_pods_are_ones_that_the_adapter_has_rules_for() -> None:

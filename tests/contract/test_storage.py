@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from provisioner.catalog.site import StorageSettings
+from provisioner.domain.errors import RejectedError
 from tests.contract.runtimes import Case, changed, full_site, optional, shipped
 from tests.unit.rendering.examples import catalog
 
@@ -20,7 +23,7 @@ def mounts(case: Case, role: str = "server") -> dict[str, str]:
     return {mount["mountPath"]: mount["name"] for mount in case.pods[role]["spec"]["containers"][0]["volumeMounts"]}
 
 
-def volume(case: Case, role: str = "server") -> dict[str, object]:
+def volume(case: Case, role: str = "server") -> dict[str, Any]:
     found = [entry for entry in case.pods[role]["spec"]["volumes"] if entry["name"] == "models"]
     return dict(found[0]) if found else {}
 
@@ -74,7 +77,7 @@ def test_volume_per_replica_stays_while_it_sleeps_and_goes_with_its_revision() -
 def test_disk_of_the_node_comes_and_goes_with_the_pod() -> None:
     case = optional("nvme")
     assert "volumeClaimTemplates" not in case.workload["spec"]
-    template = volume(case)["ephemeral"]["volumeClaimTemplate"]["spec"]  # type: ignore[index]
+    template = volume(case)["ephemeral"]["volumeClaimTemplate"]["spec"]
     assert template["storageClassName"] == "local-nvme"
     assert template["resources"]["requests"]["storage"] == "7Gi"
 
@@ -197,3 +200,30 @@ def test_bucket_without_the_weights_is_told_before_any_server_starts(tmp_path: P
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "part").write_bytes(b"0" * 1000)
     assert run([*step["command"], str(tmp_path / "weights")], tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("tier", "options", "missing"),
+    [
+        ("dedicated", {"storage": "object-store"}, "storage.objectStore"),
+        ("dedicated", {"storage": "shared-filesystem"}, "storage.sharedClass"),
+        ("dedicated", {"storage": "nvme"}, "storage.nvmeClass"),
+        ("dedicated", {"signals": ("gateway-queue",)}, "metricsUrl"),
+        ("shared", {"routing": "ingress"}, "gateway.ingress"),
+    ],
+)
+def test_what_the_site_does_not_name_is_told_and_never_left_out(
+    tier: str, options: dict[str, Any], missing: str
+) -> None:
+    bare = full_site().model_copy(
+        update={
+            "gateway": full_site().gateway.model_copy(update={"ingress": None}),
+            "metrics_url": None,
+            "storage": StorageSettings(),
+        }
+    )
+    with pytest.raises(RejectedError) as refused:
+        changed(tier, site=bare, **options)
+    assert refused.value.reason == "SiteIncomplete"
+    assert missing in refused.value.message
+    assert missing in str(refused.value.hint)
