@@ -20,7 +20,7 @@ _PARALLEL = 2
 
 
 def parse_serving(arguments: Sequence[str]) -> tuple[Serving, list[str]]:
-    """Reads vLLM's flags (`[serve] [MODEL] --served-model-name A B --port N …`) and returns those without effect too.
+    """Reads vLLM's flags (`[vllm] [serve] [MODEL] --served-model-name A B --port N …`) and returns those without effect too.
 
     `--weights` names the folder of the demo's weights.
     """
@@ -32,7 +32,7 @@ def parse_serving(arguments: Sequence[str]) -> tuple[Serving, list[str]]:
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--lifeline", type=Path)
     known, rest = parser.parse_known_args(arguments)
-    words = [word for word in rest if word != "serve"]
+    words = [word for word in rest if word not in ("vllm", "serve")]
     model = known.model or (words.pop(0) if words and not words[0].startswith("-") else "model")
     serving = Serving(
         model=known.weights / weights.FILE,

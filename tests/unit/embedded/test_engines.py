@@ -75,7 +75,7 @@ def test_vllm_stand_in_answers_under_the_served_names_and_names_flags_without_ef
 
 
 def test_vllm_stand_in_without_served_name_answers_as_the_model() -> None:
-    serving, _ = vllm_stand_in.parse_serving(["serve", "acme/big-model", "--weights", "/models"])
+    serving, _ = vllm_stand_in.parse_serving(["vllm", "serve", "acme/big-model", "--weights", "/models"])
     assert serving.aliases == {"acme/big-model"}
 
 
