@@ -1,4 +1,8 @@
-"""From what reading noted to hits; the rules that report it live beside this module."""
+"""From what reading noted to hits. Pure; no rules stand here.
+
+Reading sees things that no value tells: bytes, indentation, links. It notes them under a rule's id, and the rules
+beside this module, which hold severity and explanation, report them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What rules ask about pods: their ports and number, whether others may be there too. Pure; no rules stand here."""
+"""What rules ask about pods: their ports and volumes, their neighbours, and whether others make pods beside them. Pure.
+
+What rules about Services, policies, quotas and workloads look through; no rules stand here. The folder rarely shows all
+pods: operators and charts make some, and rules that miss a pod ask `others_make_pods` first.
+"""
 
 from __future__ import annotations
 

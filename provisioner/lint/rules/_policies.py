@@ -1,4 +1,8 @@
-"""NetworkPolicies as the rules look at them: types, rules, peers, ports, the pods they select. Pure; no rules here."""
+"""NetworkPolicies as the rules look at them: types, rules, peers, ports, and the pods they select. Pure.
+
+The rules about policies and about name resolution look through it; no rules stand here. What is left out means what the
+API server makes of it: no `policyTypes` means ingress, and egress where there are egress rules.
+"""
 
 from __future__ import annotations
 

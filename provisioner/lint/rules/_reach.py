@@ -1,4 +1,8 @@
-"""Who reaches an engine: probes, Services and monitors, and at which port of its container. Pure; no rules here."""
+"""Who reaches an engine: probes, Services and monitors, and at which port of its container. Pure; no rules stand here.
+
+The rules about engines look through it. Only Services and monitors whose selectors are certain count; the defaults of
+probes are those of the Kubernetes API reference.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What scales what: HorizontalPodAutoscalers and ScaledObjects, their targets and bounds. Pure; no rules stand here."""
+"""What scales what: HorizontalPodAutoscalers and ScaledObjects, their targets and bounds, and how many pods there are.
+
+The rules about autoscalers, roll-outs, quotas and scheduling look through it. Pure; no rules stand here. Defaults are
+those of the two specifications.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about what containers ask for: quantities, GPUs, devices, memory. The engine finds them here."""
+"""What containers ask for: quantities, GPUs, devices, memory."""
 
 from __future__ import annotations
 

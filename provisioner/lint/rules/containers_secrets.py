@@ -1,6 +1,6 @@
-"""Rules about credentials that stand where everybody can read them, and Secrets that say something else than meant.
+"""Credentials that stand where everybody can read them, and Secrets that say something else than meant.
 
-Names alone are a guess and give warnings; forms that only credentials have give errors. The engine finds them here.
+Names alone are a guess and give warnings; forms that only credentials have give errors.
 """
 
 from __future__ import annotations

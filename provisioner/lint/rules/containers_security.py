@@ -1,4 +1,4 @@
-"""Rules about what a tenant's containers may do to their node and cluster. The engine finds them here."""
+"""What a tenant's containers may do to their node and cluster."""
 
 from __future__ import annotations
 

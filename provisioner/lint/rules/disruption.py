@@ -1,6 +1,6 @@
-"""Rules about PodDisruptionBudgets: which pods they cover, and whether a node can ever be emptied.
+"""PodDisruptionBudgets: which pods they cover, and whether a node can ever be emptied.
 
-The engine finds them here. Knowledge: Kubernetes documentation, "Disruptions" and "Specifying a disruption budget".
+Sources: Kubernetes documentation, "Disruptions" and "Specifying a disruption budget".
 """
 
 from __future__ import annotations

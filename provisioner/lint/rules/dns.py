@@ -1,7 +1,4 @@
-"""Rules about name resolution: policies that cut it off, and names in flags and variables that lead nowhere.
-
-The engine finds them here.
-"""
+"""Name resolution: policies that cut it off, and names in flags and variables that lead nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about where a model server listens, and where probes, Services and neighbours look for it."""
+"""Where a model server listens, and where probes, Services and neighbours look for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about how a model server is started: command, image and quantization against each other."""
+"""How a model server is started: command, image and quantization against each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about the environment of a model server: visible devices, addresses, hub access, secrets, trust in code."""
+"""The environment of a model server: visible devices, addresses, hub access, secrets, trust in code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about the command line of a model server: what its parser refuses, overwrites or does not know."""
+"""The command line of a model server: what its parser refuses, overwrites or does not know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about GPU memory: weights, the key-value cache of the context, and the share that an engine takes."""
+"""GPU memory: weights, the key-value cache of the context, and the share that an engine takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about image references: what a node would really run. The engine finds them here; nothing else calls it."""
+"""Image references: what a node would really run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about where weights are kept: room, permission to write, and what is lost with the pod."""
+"""Where weights are kept: room, permission to write, and what is lost with the pod."""
 
 from __future__ import annotations
 

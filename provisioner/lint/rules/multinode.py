@@ -1,4 +1,4 @@
-"""Rules about replicas that span nodes: LeaderWorkerSets, Ray and the network between their pods."""
+"""Replicas that span nodes: LeaderWorkerSets, Ray and the network between their pods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rules about what a NetworkPolicy says and what the API server makes of it, looked at by itself.
+"""What a NetworkPolicy says and what the API server makes of it, looked at by itself.
 
-`network_pods` joins policies with pods, `dns` looks at name resolution. The engine finds the rules here. Knowledge:
-the Kubernetes API reference of `networking.k8s.io/v1` and its validation.
+`network_pods` joins policies with pods, `dns` looks at name resolution. Sources: the Kubernetes API reference of
+`networking.k8s.io/v1` and its validation.
 """
 
 from __future__ import annotations

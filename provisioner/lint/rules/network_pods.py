@@ -1,4 +1,4 @@
-"""Rules that join NetworkPolicies with the pods, Services and namespaces of the folder. The engine finds them here."""
+"""Rules that join NetworkPolicies with the pods, Services and namespaces of the folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about how a model is cut over GPUs: against the GPUs of the container and against the model's own shape."""
+"""How a model is cut over GPUs: against the GPUs of the container and against the model's own shape."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rules about ValidatingAdmissionPolicies that let everything pass. The engine finds them here.
+"""ValidatingAdmissionPolicies that let everything pass.
 
-Knowledge: Kubernetes documentation, "Validating Admission Policy", and the validation of admissionregistration.k8s.io.
+Sources: Kubernetes documentation, "Validating Admission Policy", and the validation of admissionregistration.k8s.io.
 """
 
 from __future__ import annotations

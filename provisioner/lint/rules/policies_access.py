@@ -1,4 +1,4 @@
-"""Rules about RBAC: roles that grant everything or nothing, bindings that lead nowhere. The engine finds them here."""
+"""RBAC: roles that grant everything or nothing, bindings that lead nowhere."""
 
 from __future__ import annotations
 

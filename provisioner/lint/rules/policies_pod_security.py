@@ -1,7 +1,6 @@
-"""Rules about Pod Security: labels of namespaces, and pods that their namespace's level refuses.
+"""Pod Security: labels of namespaces, and pods that their namespace's level refuses.
 
-The engine finds them here. Knowledge: Kubernetes documentation, "Pod Security Standards" (levels baseline and
-restricted).
+Sources: Kubernetes documentation, "Pod Security Standards" (levels baseline and restricted).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules about what probes ask a model server, how patiently, and how it is stopped."""
+"""What probes ask a model server, how patiently, and how it is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about roll-outs that can never finish, or that take a model server down on the way."""
+"""Roll-outs that can never finish, or that take a model server down on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about scaling to zero and back: the signal must exist while nothing runs."""
+"""Scaling to zero and back: the signal must exist while nothing runs."""
 
 from __future__ import annotations
 

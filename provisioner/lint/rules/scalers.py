@@ -1,4 +1,4 @@
-"""Rules about autoscalers: their targets, bounds, competition, and triggers that KEDA cannot use."""
+"""Autoscalers: their targets, bounds, competition, and triggers that KEDA cannot use."""
 
 from __future__ import annotations
 

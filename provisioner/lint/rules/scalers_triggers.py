@@ -1,4 +1,4 @@
-"""Rules about KEDA's triggers: what KEDA refuses, ignores or cannot reach."""
+"""KEDA's triggers: what KEDA refuses, ignores or cannot reach."""
 
 from __future__ import annotations
 

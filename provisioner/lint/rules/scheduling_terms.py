@@ -1,6 +1,6 @@
-"""Rules about selectors, tolerations and spread terms looked at by themselves: refused, misspelt, without effect.
+"""Selectors, tolerations and spread terms looked at by themselves: refused, misspelt, without effect.
 
-The engine finds them here. Knowledge: validation of the Kubernetes API and its list of well-known labels.
+Sources: validation of the Kubernetes API and its list of well-known labels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules about Services: the pods they select and the ports they lead to. The engine finds them here."""
+"""Services: the pods they select and the ports they lead to."""
 
 from __future__ import annotations
 

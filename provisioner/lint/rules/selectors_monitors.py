@@ -1,6 +1,6 @@
-"""Rules about ServiceMonitors and PodMonitors: what they find to scrape, and which Prometheus looks at them.
+"""ServiceMonitors and PodMonitors: what they find to scrape, and which Prometheus looks at them.
 
-The engine finds them here. Knowledge: the Prometheus operator's API reference.
+Sources: the Prometheus operator's API reference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules about rules: silencing them, and a rule that fails."""
+"""Rules: silencing them, and a rule that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about the time that a model needs before it answers, against the probes that wait for it."""
+"""The time that a model needs before it answers, against the probes that wait for it."""
 
 from __future__ import annotations
 

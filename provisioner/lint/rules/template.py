@@ -1,4 +1,4 @@
-"""Rules about Helm charts: holes that no value fills, values that nothing reads, actions that are not closed."""
+"""Helm charts: holes that no value fills, values that nothing reads, actions that are not closed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rules about workloads: what the API server refuses and no schema tells, and what a controller never finishes.
-
-The engine finds them here; nothing else calls it.
-"""
+"""Workloads: what the API server refuses and no schema tells, and what a controller never finishes."""
 
 from __future__ import annotations
 

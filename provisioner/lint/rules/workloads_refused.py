@@ -1,6 +1,6 @@
-"""Rules about values of workloads and Services that the API server refuses though every schema takes them.
+"""Values of workloads and Services that the API server refuses though every schema takes them.
 
-The engine finds them here. Knowledge: the validation of the core and apps groups.
+Sources: the validation of the core and apps groups.
 """
 
 from __future__ import annotations
