@@ -203,6 +203,19 @@ def app_source_path_unknown(world: World) -> Iterator[Hit]:
             )
 
 
+@rule("app-source-path-absolute", Severity.ERROR)
+def app_source_path_absolute(world: World) -> Iterator[Hit]:
+    """An Application names its folder by an absolute path.
+
+    `source.path` starts at the root of the repository; Argo CD answers "app path is absolute" and renders nothing.
+    """
+    for app, source in _sources(world):
+        if source.folder and source.folder.startswith("/") and not source.chart:
+            message = f"reading source of application `{app.name}`: the path is absolute: `{source.folder}`"
+            fix = f"write `{source.folder.lstrip('/') or '.'}`"
+            yield Hit(at=app.at, path=(*source.path, "path"), message=message, fix=fix)
+
+
 @rule("app-folder-without-manifests", Severity.ERROR)
 def app_folder_without_manifests(world: World) -> Iterator[Hit]:
     """An Application reads a folder whose manifests all stand in folders below it.

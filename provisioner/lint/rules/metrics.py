@@ -1,4 +1,4 @@
-"""Rules about the metrics of model servers: their names in queries, and whether anybody exposes them."""
+"""The metrics of model servers: their names in queries, and whether anybody exposes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._metric_names import GPU_METRICS, KNOWN, RENAMED, bare
-from provisioner.lint.rules._reach import monitors, port_number
+from provisioner.lint.rules._reach import monitors, port_number, service_ways
 from provisioner.lint.rules._scaling import engines_in, query, scalers, target
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, look, text
@@ -297,3 +297,28 @@ def scrape_annotation_on_other_port(world: World) -> Iterator[Hit]:
             path = (*engine.pod.path, "metadata", "annotations", "prometheus.io/port")
             message = f"scraping {engine.pod.owner.title}: {engine.kind} listens on {engine.port}, not on `{number}`"
             yield Hit(at=engine.pod.owner, path=path, message=message, fix=f'set it to "{engine.port}"')
+
+
+@rule("monitor-on-api-port", Severity.WARNING)
+def monitor_on_api_port(world: World) -> Iterator[Hit]:
+    """A monitor scrapes Triton on the port of its HTTP API, which has no metrics.
+
+    Triton serves them on a port of their own, 8002 unless `--metrics-port` says otherwise.
+    """
+    for engine in engines(world):
+        if engine.kind is not EngineKind.TRITON or engine.port is None or not engine.is_alone:
+            continue
+        through_services = {
+            look(way.through.value, *way.path, "name"): port_number(engine, way.port)
+            for way in service_ways(engine, world)
+        }
+        for monitor in dict.fromkeys(monitors(engine, world)):
+            for field in ("podMetricsEndpoints", "endpoints"):
+                for path, item in items(monitor.value, "spec", field):
+                    name = text(item, "port")
+                    number = through_services.get(name) if field == "endpoints" else port_number(engine, name)
+                    if name and number == engine.port:
+                        where = engine.pod.owner.title
+                        message = f"scraping {where}: Triton has no metrics on the port of its API: `{name}`"
+                        fix = "name the port of its metrics, 8002 by default"
+                        yield Hit(at=monitor, path=(*path, "port"), message=message, fix=fix)

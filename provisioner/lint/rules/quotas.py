@@ -1,7 +1,6 @@
-"""Rules about ResourceQuotas and LimitRanges: what never binds, what is refused, what the workloads do not fit in.
+"""ResourceQuotas and LimitRanges: what never binds, what is refused, what the workloads do not fit in.
 
-The engine finds them here. Knowledge: Kubernetes documentation, "Resource Quotas" and "Limit Ranges", and the
-validation of both kinds.
+Sources: Kubernetes documentation, "Resource Quotas" and "Limit Ranges", and the validation of both kinds.
 """
 
 from __future__ import annotations
@@ -190,6 +189,25 @@ def quota_scope_counts_nothing(world: World) -> Iterator[Hit]:
             yield Hit(
                 at=quota, path=("spec", "hard", key), message=message, fix="leave the scope out, or limit pods only"
             )
+
+
+@rule("quota-of-unused-priority", Severity.WARNING)
+def quota_of_unused_priority(world: World) -> Iterator[Hit]:
+    """A ResourceQuota counts pods of a priority class that no pod of its namespace has, so it bounds nothing.
+
+    A scope narrows a quota; pods without the class are not counted at all.
+    """
+    for quota in world.of_kind("ResourceQuota"):
+        pods = world.pods_in(quota.namespace)
+        used = {text(pod.spec, "priorityClassName") for pod in pods}
+        for path, term in items(quota.value, "spec", "scopeSelector", "matchExpressions"):
+            names = [name for _, name in items(term, "values") if isinstance(name, str)]
+            if look(term, "scopeName") != "PriorityClass" or look(term, "operator") != "In" or not names or not pods:
+                continue
+            if not used & {*names} and not any(map(has_hole, (*names, *filter(None, used)))):
+                message = f"limiting namespace: no pod in it has the priority class: {shown(names[0])}"
+                fix = "leave the scope out, or set priorityClassName in the pods"
+                yield Hit(at=quota, path=path, message=message, fix=fix)
 
 
 def _plain_quotas(world: World) -> Iterator[tuple[Object, list[PodTemplate]]]:

@@ -1,6 +1,6 @@
-"""Rules about Kueue: workloads whose queue leads nowhere or lacks what they ask for. The engine finds them here.
+"""Kueue: workloads whose queue leads nowhere or lacks what they ask for.
 
-Knowledge: Kueue documentation, "Cluster Queue", "Local Queue", "Resource Flavor".
+Sources: Kueue documentation, "Cluster Queue", "Local Queue", "Resource Flavor".
 """
 
 from __future__ import annotations
@@ -108,3 +108,21 @@ def kueue_quota_too_small(world: World) -> Iterator[Hit]:
                 )
                 fix = f"cover {resource} in the queue's resourceGroups with enough nominalQuota"
                 yield Hit(at=pod.owner, path=("metadata", "labels", _QUEUE), message=message, fix=fix)
+
+
+@rule("kueue-resources-differ", Severity.ERROR)
+def kueue_resources_differ(world: World) -> Iterator[Hit]:
+    """A flavor of a ClusterQueue has quotas for other resources than its group covers, so the queue is refused.
+
+    Every flavor of a group names exactly the group's coveredResources (Kueue, "Cluster Queue", Resource Groups).
+    """
+    for queue in world.of_kind("ClusterQueue"):
+        for path, group in items(queue.value, "spec", "resourceGroups"):
+            covered = {item for _, item in items(group, "coveredResources") if isinstance(item, str)}
+            for place, flavor in items(group, "flavors"):
+                named = {name for _, entry in items(flavor, "resources") if (name := text(entry, "name"))}
+                differing = sorted(covered ^ named)
+                if covered and named and differing and not any(map(has_hole, differing)):
+                    message = f"dividing quota: only on one side, covered or in the flavor: {shown(differing[0])}"
+                    fix = "name the same resources in coveredResources and in every flavor"
+                    yield Hit(at=queue, path=(*path, *place, "resources"), message=message, fix=fix)

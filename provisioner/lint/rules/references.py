@@ -1,6 +1,6 @@
-"""Rules about names that lead to nothing: ConfigMaps, Secrets, claims, accounts, classes.
+"""Names that lead to nothing: ConfigMaps, Secrets, claims, accounts, classes.
 
-A reference to a kind of which the folder holds nothing is none of their business. The engine finds them here.
+A reference to a kind of which the folder holds nothing is none of their business.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._references import Offered, Reference, is_named, offered, references
+from provisioner.lint.rules._scaling import replicas
 from provisioner.lint.rules._slips import meant
-from provisioner.lint.values import items, look, mapping, text
+from provisioner.lint.values import items, look, mapping, text, whole
 from provisioner.lint.world import Object, World, same_namespace
 
 _WORDS = {
@@ -246,19 +247,16 @@ def stateful_set_service_missing(world: World) -> Iterator[Hit]:
 
 @rule("read-write-once-volume-shared", Severity.ERROR)
 def read_write_once_volume_shared(world: World) -> Iterator[Hit]:
-    """A Deployment with several replicas mounts one claim that a single node can mount.
+    """Pods on several nodes mount one claim that a single node can mount.
+
+    Those are the replicas of a Deployment, as many as its scaler may make, or the pods of a LeaderWorkerSet's group.
 
     With `ReadWriteOnce` the second replica waits with `Multi-Attach error` as soon as it lands on another node, and a
     roll-out never finishes (vllm-project/production-stack#107); with `ReadWriteOncePod` it never starts.
     """
     for found in references(world):
-        count = mapping(found.owner.value, "spec").get("replicas", 1)
-        if (
-            found.kind != "PersistentVolumeClaim"
-            or found.owner.kind != "Deployment"
-            or not isinstance(count, int)
-            or count < 2
-        ):
+        count = _sharing(world, found.owner) if found.kind == "PersistentVolumeClaim" else 1
+        if count < 2:
             continue
         claim = world.find("PersistentVolumeClaim", found.name, namespace=found.namespace)
         modes = look(claim.value, "spec", "accessModes") if claim else None
@@ -269,9 +267,17 @@ def read_write_once_volume_shared(world: World) -> Iterator[Hit]:
             and pinned is None
             and not {"ReadWriteMany", "ReadOnlyMany"} & {*map(str, modes)}
         ):
-            message = f"mounting claim: {count} replicas share it, but only one node can: {shown(found.name)}"
+            message = f"mounting claim: {count} pods share it, but only one node can: {shown(found.name)}"
             fix = "use ReadWriteMany (or ReadOnlyMany for weights), a claim per replica (StatefulSet), or one replica"
             yield Hit(at=found.owner, path=found.path, message=message, fix=fix)
+
+
+def _sharing(world: World, owner: Object) -> int:
+    """How many pods may mount a claim that the workload names."""
+    if owner.kind == "LeaderWorkerSet":
+        return whole(owner.value, "spec", "leaderWorkerTemplate", "size") or 1
+    count = replicas(world, owner) if owner.kind == "Deployment" else None
+    return count.most if count else 1
 
 
 @rule("namespace-misspelt", Severity.ERROR)

@@ -1,7 +1,6 @@
-"""Rules about pods that no node of the folder can take: labels, zones, taints, size, number.
+"""Pods that no node of the folder can take: labels, zones, taints, size, number.
 
-The engine finds them here. They speak only where the folder shows nodes: Node objects, Karpenter NodePools, or pools of
-tenant clusters.
+They speak only where the folder shows nodes: Node objects, Karpenter NodePools, or pools of tenant clusters.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from provisioner.lint.rules._quantities import accelerators, is_accelerator, pla
 from provisioner.lint.rules._scaling import replicas
 from provisioner.lint.rules._selectors import pod_labels, selector
 from provisioner.lint.values import items, look, text, whole
-from provisioner.lint.world import PodTemplate, World
+from provisioner.lint.world import Object, PodTemplate, World
 
 _ZONE = "topology.kubernetes.io/zone"
 _HOSTNAME = "kubernetes.io/hostname"
@@ -226,6 +225,51 @@ def _places(world: World, pod: PodTemplate, key: str | None) -> int | None:
         zones = [node.labels.get(_ZONE) for node in found]
         return len({zone for values in zones for zone in values or ()}) if found and all(zones) else None
     return None
+
+
+@rule("volume-in-another-zone", Severity.ERROR)
+def volume_in_another_zone(world: World) -> Iterator[Hit]:
+    """A pod asks for one zone, and the volume behind its claim is in another.
+
+    A PersistentVolume with nodeAffinity can be mounted only where that holds: `node(s) had volume node affinity
+    conflict`, and the pod stays Pending.
+    """
+    volumes = {claim: found for found in world.of_kind("PersistentVolume") for claim in _claims_of(world, found)}
+    for pod in every_pod(world) if volumes else ():
+        asked = [{*zones} for _, (key, operator, zones) in requirements(pod) if (key, operator) == (_ZONE, "In")]
+        for path, item in items(pod.spec, "volumes"):
+            claim = text(item, "persistentVolumeClaim", "claimName")
+            volume = volumes.get((pod.namespace, claim)) if claim else None
+            there = _zones_of(volume) if volume else None
+            if there and any(not there & zones for zones in asked):
+                message = (
+                    f"mounting claim {claim}: the pod asks for another zone than its volume has: {shown(min(there))}"
+                )
+                fix = "ask for the volume's zone, or leave the zone out"
+                yield Hit(at=pod.owner, path=pod.at(*path), message=message, fix=fix)
+
+
+def _claims_of(world: World, volume: Object) -> Iterator[tuple[str | None, str]]:
+    """The claims that are surely bound to a volume, by namespace and name."""
+    name = text(volume.value, "spec", "claimRef", "name")
+    if name:
+        yield text(volume.value, "spec", "claimRef", "namespace"), name
+    for claim in world.of_kind("PersistentVolumeClaim"):
+        if text(claim.value, "spec", "volumeName") == volume.name:
+            yield claim.namespace, claim.name
+
+
+def _zones_of(volume: Object) -> set[str]:
+    """The zones in which a volume can be mounted; empty where that is not said in one simple term."""
+    terms = list(items(volume.value, "spec", "nodeAffinity", "required", "nodeSelectorTerms"))
+    return {
+        zone
+        for _, term in terms
+        for _, expression in items(term, "matchExpressions")
+        if len(terms) == 1 and text(expression, "key") == _ZONE and text(expression, "operator") == "In"
+        for _, zone in items(expression, "values")
+        if isinstance(zone, str)
+    }
 
 
 @rule("spread-needs-more-zones", Severity.ERROR)

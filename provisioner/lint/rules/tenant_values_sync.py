@@ -15,7 +15,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._tenant import brings_nodes, is_on, objects_of, only_tenant, shares_nodes
 from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, texts
-from provisioner.lint.world import TenantValues, World
+from provisioner.lint.world import Object, TenantValues, World
 
 _GATEWAYS: FieldPath = ("sync", "fromHost", "gateways")
 _BY_NAME: FieldPath = (*_GATEWAYS, "mappings", "byName")
@@ -204,6 +204,10 @@ def synced_backend_unsupported(world: World) -> Iterator[Hit]:
     kinds = mapping(tenant.value, "sync", "toHost", "gatewayApi")
     if not (is_on(kinds, "enabled") or is_on(kinds, "httpRoutes", "enabled")) or world.has("GatewayClass"):
         return
+    for route in world.of_kind("GRPCRoute", "TCPRoute", "UDPRoute"):
+        if any(own in _parents(route) for _, _, own in _mappings(tenant)):
+            message = f"routing by sync: the sync takes no {route.kind} to the imported Gateway"
+            yield Hit(at=route, path=("kind",), message=message, fix="use a gateway of the tenant cluster's own")
     for route in world.of_kind("HTTPRoute"):
         for path, rules in items(route.value, "spec", "rules"):
             for at, backend in items(rules, "backendRefs"):
@@ -211,6 +215,35 @@ def synced_backend_unsupported(world: World) -> Iterator[Hit]:
                     message = "routing by sync: the sync knows Services only, found an InferencePool"
                     fix = "use a gateway of the tenant cluster's own, or a Service"
                     yield Hit(at=route, path=(*path, *at), message=message, fix=fix)
+
+
+def _parents(route: Object) -> Mapping[str, FieldPath]:
+    """The Gateways that a route names, as `namespace/name`, and where."""
+    found = {}
+    for path, parent in items(route.value, "spec", "parentRefs"):
+        name, namespace = literal(parent, "name"), literal(parent, "namespace") or route.namespace
+        if name and namespace and literal(parent, "kind") in (None, "Gateway"):
+            found[f"{namespace}/{name}"] = path
+    return found
+
+
+@rule("route-names-gateway-outside", Severity.ERROR)
+def route_names_gateway_outside(world: World) -> Iterator[Hit]:
+    """A route in a tenant cluster names an imported Gateway as the control plane cluster knows it.
+
+    Inside, the Gateway has the namespace and name on the right of `mappings.byName`; by the ones on the left it is
+    not there, and the route stays without a parent.
+    """
+    tenant = only_tenant(world)
+    if tenant is None or not shares_nodes(tenant) or world.has("Gateway"):
+        return
+    inside = {own for _, _, own in _mappings(tenant)}
+    outside = {host: own for _, host, own in _mappings(tenant) if host not in inside and "*" not in host}
+    for route in world.of_kind("HTTPRoute", "GRPCRoute", "TLSRoute"):
+        for name, path in _parents(route).items():
+            if name in outside:
+                message = f"looking up Gateway: in the tenant cluster it has another name: `{name}`"
+                yield Hit(at=route, path=path, message=message, fix=f"write `{outside[name]}`")
 
 
 @rule("device-classes-without-selector", Severity.WARNING)
