@@ -227,15 +227,16 @@ def _parents(route: Object) -> Mapping[str, FieldPath]:
     return found
 
 
-@rule("route-names-gateway-outside", Severity.ERROR)
+@rule("route-names-gateway-outside", Severity.WARNING)
 def route_names_gateway_outside(world: World) -> Iterator[Hit]:
     """A route in a tenant cluster names an imported Gateway as the control plane cluster knows it.
 
     Inside, the Gateway has the namespace and name on the right of `mappings.byName`; by the ones on the left it is
-    not there, and the route stays without a parent.
+    not there, and the route stays without a parent. Said only of folders without objects of the Platform, whose routes
+    may be those of the control plane cluster.
     """
     tenant = only_tenant(world)
-    if tenant is None or not shares_nodes(tenant) or world.has("Gateway"):
+    if tenant is None or not shares_nodes(tenant) or world.has("Gateway") or tenant.template is not None:
         return
     inside = {own for _, _, own in _mappings(tenant)}
     outside = {host: own for _, host, own in _mappings(tenant) if host not in inside and "*" not in host}
