@@ -1,4 +1,4 @@
-"""The rule that keeps drivers and GPU partitions out of an engine's own application."""
+"""Drivers and GPU partitions that stand in an engine's own application."""
 
 from __future__ import annotations
 

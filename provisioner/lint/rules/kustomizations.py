@@ -1,4 +1,4 @@
-"""What is wrong with kustomizations, as building them noted it."""
+"""What is wrong with kustomizations."""
 
 from __future__ import annotations
 

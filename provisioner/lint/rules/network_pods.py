@@ -1,4 +1,4 @@
-"""Rules that join NetworkPolicies with the pods, Services and namespaces of the folder."""
+"""NetworkPolicies against the pods, Services and namespaces of the folder."""
 
 from __future__ import annotations
 
@@ -327,6 +327,7 @@ def service_port_denied(world: World) -> Iterator[Hit]:
 
     The pods are isolated for ingress, and no rule of any policy that selects them covers the port.
     """
+    known: dict[PodTemplate, tuple[Sequence[Policy], Sequence[object]]] = {}
     for service in () if has_other_policies(world) else world.of_kind("Service"):
         found = selector({"matchLabels": look(service.value, "spec", "selector")})
         if (
@@ -337,8 +338,10 @@ def service_port_denied(world: World) -> Iterator[Hit]:
         ):
             continue
         for pod in selected(world, found, service.namespace):
-            denied = denying(world, pod, "ingress")
-            rules = [item for policy in denied for item in policy.allows("ingress")]
+            if pod not in known:
+                denied = denying(world, pod, "ingress")
+                known[pod] = denied, [item for policy in denied for item in policy.allows("ingress")]
+            denied, rules = known[pod]
             for path, item in items(service.value, "spec", "ports") if denied and rules else ():
                 number, protocol = _number(pod, item), text(item, "protocol") or "TCP"
                 if any(covers(each, whole(item, "port") or 0, protocol) for each in rules):

@@ -1,4 +1,4 @@
-"""Rules about /dev/shm, through which the processes of one replica exchange tensors."""
+"""Shared memory at /dev/shm, through which the processes of one replica exchange tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules: silencing them, and a rule that fails."""
+"""The linter itself: entries that silence, and rules that fail."""
 
 from __future__ import annotations
 

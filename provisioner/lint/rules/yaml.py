@@ -1,4 +1,4 @@
-"""What is wrong with the YAML itself, as `yaml_text` noted it."""
+"""What is wrong with the YAML itself."""
 
 from __future__ import annotations
 
