@@ -281,6 +281,7 @@ def test_order_in_argo_cd_follows_what_needs_what(how: str, name: str, runtime: 
     waves |= dict.fromkeys(("StatefulSet", "LeaderWorkerSet", "Service", "Gateway", "HTTPRoute", "Ingress"), 1)
     # Not later than the workload: Argo CD would not come to them before the weights are loaded.
     waves |= dict.fromkeys(("ScaledObject", "HorizontalPodAutoscaler", "PodMonitor", "PodDisruptionBudget"), 1)
+    waves |= {"Certificate": 1, "ClusterIssuer": 1, "PersistentVolumeClaim": 0}
     for value in case(how, name, runtime).objects:
         annotations = value["metadata"].get("annotations", {})
         if value["kind"] in waves:
