@@ -339,8 +339,9 @@ def service_port_denied(world: World) -> Iterator[Hit]:
             continue
         for pod in selected(world, found, service.namespace):
             if pod not in known:
-                denied = denying(world, pod, "ingress")
-                known[pod] = denied, [item for policy in denied for item in policy.allows("ingress")]
+                policies_of_pod = denying(world, pod, "ingress")
+                each_once = {repr(item): item for policy in policies_of_pod for item in policy.allows("ingress")}
+                known[pod] = policies_of_pod, list(each_once.values())
             denied, rules = known[pod]
             for path, item in items(service.value, "spec", "ports") if denied and rules else ():
                 number, protocol = _number(pod, item), text(item, "protocol") or "TCP"
