@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 
 import provisioner
 from provisioner.catalog.tier import Scheduling
+from provisioner.lint.engine import lint_paths
 from tests.contract.runtimes import AGENT, OPTIONS, PAIRS, Case, Object, changed, optional, pod_templates, shipped
 from tests.contract.schemas import (
     KUBERNETES_VERSIONS,
@@ -89,6 +90,16 @@ def test_readers_of_both_versions_of_yaml_see_the_same(how: str, name: str, runt
 @every_case
 def test_policies_of_the_tier_let_in_what_is_delivered(how: str, name: str, runtime: str) -> None:
     assert case(how, name, runtime).denials() == []
+
+
+@every_case
+def test_linter_has_nothing_to_say(how: str, name: str, runtime: str, tmp_path: Path) -> None:
+    for path, text in case(how, name, runtime).tree.items():
+        target = tmp_path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text)
+    findings = lint_paths([tmp_path], catalog=catalog(), kubernetes=(1, 36))
+    assert [(finding.reason, finding.object, finding.message) for finding in findings] == []
 
 
 @every_case
