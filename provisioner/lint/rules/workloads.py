@@ -278,11 +278,13 @@ def job_never_cleaned_up(world: World) -> Iterator[Hit]:
 
     Warm-up and benchmark Jobs add up, and a Job of the same name cannot be made again before the old one is gone.
     CronJobs and hooks are cleaned up by their owners. Argo CD would make such a Job again, so folders with Argo CD's
-    objects are left out.
+    objects are left out, and so are Jobs with annotations for it.
     """
     if any(world.has(kind) for kind in ("Application", "ApplicationSet", "ArgoCDApplicationTemplate")):
         return
     for job in _plain_jobs(world):
+        if any(key.startswith("argocd.argoproj.io/") for key in job.annotations):
+            continue
         if mapping(job.value, "spec") and look(job.value, "spec", "ttlSecondsAfterFinished") is None:
             message = "cleaning up job: no ttlSecondsAfterFinished"
             fix = "set spec.ttlSecondsAfterFinished, for example 3600"
