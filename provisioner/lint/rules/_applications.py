@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
+from provisioner.lint.rules._stacks import every_stack
 from provisioner.lint.values import items, literal, look, mapping
 from provisioner.lint.world import Object, TenantValues, World
 
@@ -124,12 +125,11 @@ def _applications(world: World) -> Iterator[App]:
     for found in world.of_kind("ArgoCDApplicationTemplate", "ArgoCDApplication"):
         if mapping(found.value, "spec", "template"):
             yield App(found, ("spec", "template", "spec"), ("spec", "template"), is_argo=False)
-    for found in world.of_kind("StackTemplate", "StackInstance"):
-        for base in (("spec",), ("spec", "template")):
-            for path, task in items(found.value, *base, "tasks"):
-                outer = (*path, "argoCDApplication", "template")
-                if mapping(task, "argoCDApplication", "template"):
-                    yield App(found, (*outer, "spec"), outer, is_argo=False)
+    for stack in every_stack(world):
+        for task in stack.tasks:
+            outer = (*task.path, "argoCDApplication", "template")
+            if mapping(task.value, "argoCDApplication", "template"):
+                yield App(stack.at, (*outer, "spec"), outer, is_argo=False)
     for tenant in world.tenants:
         for path, item in items(tenant.value, "deploy", "argoCD", "applications"):
             if mapping(item, "inline"):

@@ -26,6 +26,12 @@ PROJECT_KINDS = (
     "NodeClaim",
     "NodeEnvironment",
 )
+TEMPLATE_OF: Mapping[str, str] = {
+    "VirtualClusterInstance": "VirtualClusterTemplate",
+    "ArgoCDApplication": "ArgoCDApplicationTemplate",
+    "StackInstance": "StackTemplate",
+}
+"""What is made from which kind of template, by `spec.templateRef`."""
 _VERSION = re.compile(r"([0-9]+|x)\.([0-9]+|x)\.([0-9]+|x)", re.IGNORECASE)
 
 

@@ -87,14 +87,14 @@ class Deployed:
     value: Mapping[str, Any]
 
 
-def applications(tenant: TenantValues) -> Iterator[Deployed]:
+def deployed_applications(tenant: TenantValues) -> Iterator[Deployed]:
     """The Applications that the values ask for."""
     for path, item in items(tenant.value, "deploy", "argoCD", "applications"):
         if isinstance(item, Mapping):
             yield Deployed(tenant, path, item)
 
 
-def stacks(tenant: TenantValues) -> Iterator[Deployed]:
+def deployed_stacks(tenant: TenantValues) -> Iterator[Deployed]:
     """The Stacks that the values ask for."""
     for path, item in items(tenant.value, "deploy", "stacks"):
         if isinstance(item, Mapping):
@@ -103,7 +103,7 @@ def stacks(tenant: TenantValues) -> Iterator[Deployed]:
 
 def deployed_words(tenant: TenantValues) -> str:
     """All that the applications and stacks are called or made from, to look for a component's name in."""
-    return repr([entry.value for entry in (*applications(tenant), *stacks(tenant))]).lower()
+    return repr([entry.value for entry in (*deployed_applications(tenant), *deployed_stacks(tenant))]).lower()
 
 
 def objects_of(world: World, tenant: TenantValues) -> Iterator[Object]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._tenant import Deployed, applications, is_on, stacks
+from provisioner.lint.rules._tenant import Deployed, deployed_applications, deployed_stacks, is_on
 from provisioner.lint.values import has_hole, is_known, literal, look, mapping
 from provisioner.lint.world import World
 
@@ -26,7 +26,7 @@ def applications_without_integration(world: World) -> Iterator[Hit]:
     template does not resolve: `argoCD integration must be enabled …`.
     """
     for tenant in world.tenants:
-        first = next(applications(tenant), None)
+        first = next(deployed_applications(tenant), None)
         if first is None:
             continue
         enabled = look(tenant.value, *_INTEGRATION, "enabled")
@@ -46,7 +46,7 @@ def application_without_name(world: World) -> Iterator[Hit]:
     One of them is required; with a display name alone the Platform makes the name up.
     """
     for tenant in world.tenants:
-        for entry in (*applications(tenant), *stacks(tenant)):
+        for entry in (*deployed_applications(tenant), *deployed_stacks(tenant)):
             if not entry.value.get("name") and not entry.value.get("displayName"):
                 message = "deploying application: it has neither `name` nor `displayName`"
                 yield Hit(at=tenant, path=entry.path, message=message, fix="set `name`, with the instance's name in it")
@@ -59,7 +59,7 @@ def application_named_twice(world: World) -> Iterator[Hit]:
     Names are unique within the values: vCluster refuses the second one.
     """
     for tenant in world.tenants:
-        for entries in (applications(tenant), stacks(tenant)):
+        for entries in (deployed_applications(tenant), deployed_stacks(tenant)):
             seen: Counter[str] = Counter()
             for entry in entries:
                 name = look(entry.value, "name") or look(entry.value, "displayName")
@@ -79,7 +79,7 @@ def application_source_ambiguous(world: World) -> Iterator[Hit]:
     It is made from `template` (with the template's `name`) or from `inline`, an Argo CD ApplicationSpec.
     """
     for tenant in world.tenants:
-        for entry in applications(tenant):
+        for entry in deployed_applications(tenant):
             forms = [key for key in ("template", "inline") if entry.value.get(key)]
             if len(forms) != 1:
                 found = "both" if forms else "neither"
@@ -97,7 +97,7 @@ def stack_source_ambiguous(world: World) -> Iterator[Hit]:
     `deploy.stacks[]` takes `templateRef.name` or `template`.
     """
     for tenant in world.tenants:
-        for entry in stacks(tenant):
+        for entry in deployed_stacks(tenant):
             named, inline = look(entry.value, "templateRef", "name"), entry.value.get("template")
             if bool(named) == bool(inline):
                 message = (
@@ -115,7 +115,7 @@ def application_key_unknown(world: World) -> Iterator[Hit]:
     name; order by sync waves within one Application, or by a Stack.
     """
     for tenant in world.tenants:
-        for entry in applications(tenant):
+        for entry in deployed_applications(tenant):
             for path, fix in _strange_keys(entry):
                 message = f"deploying application: there is no key `{path[-1]}` here"
                 yield Hit(at=tenant, path=(*entry.path, *path), message=message, fix=fix)
@@ -141,7 +141,7 @@ def inline_application_destination(world: World) -> Iterator[Hit]:
     touches the namespace: without one, manifests that name none cannot be synced.
     """
     for tenant in world.tenants:
-        for entry in applications(tenant):
+        for entry in deployed_applications(tenant):
             if not mapping(entry.value, "inline"):
                 continue
             path = (*entry.path, "inline", "destination")
@@ -172,7 +172,7 @@ def application_name_collides(world: World) -> Iterator[Hit]:
     for tenant in world.tenants:
         if tenant.template is None or tenant.template.name not in crowded:
             continue
-        for entry in applications(tenant):
+        for entry in deployed_applications(tenant):
             name = literal(entry.value, "name")
             if name:
                 message = f"deploying application: several instances in one project would own the name: `{name}`"

@@ -12,24 +12,24 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules._stacks import every_stack
 from provisioner.lint.values import has_hole, items, literal, look, mapping
-from provisioner.lint.world import Object, World
+from provisioner.lint.world import Object, TenantValues, World
 
 _EXISTING = frozenset({"default", "kube-system", "kube-public"})
 
 
-def _specs(world: World) -> Iterator[tuple[Object, FieldPath, Mapping[str, Any]]]:
+def _specs(world: World) -> Iterator[tuple[Object | TenantValues, FieldPath, Mapping[str, Any]]]:
     """Every Argo CD ApplicationSpec in an object of the Platform."""
     for owner in world.of_kind("ArgoCDApplicationTemplate", "ArgoCDApplication"):
         if mapping(owner.value, "spec", "template", "spec"):
             path: FieldPath = ("spec", "template", "spec")
             yield owner, path, mapping(owner.value, *path)
-    for owner in world.of_kind("StackTemplate", "StackInstance"):
-        top: FieldPath = ("spec",) if owner.kind == "StackTemplate" else ("spec", "template")
-        for at, task in items(owner.value, *top, "tasks"):
-            if mapping(task, "argoCDApplication", "template", "spec"):
-                path = (*at, "argoCDApplication", "template", "spec")
-                yield owner, path, mapping(owner.value, *path)
+    for stack in every_stack(world):
+        for task in stack.tasks:
+            path = (*task.path, "argoCDApplication", "template", "spec")
+            if mapping(stack.at.value, *path):
+                yield stack.at, path, mapping(stack.at.value, *path)
 
 
 @rule("template-application-misnested", Severity.ERROR)

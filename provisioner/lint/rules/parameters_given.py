@@ -17,8 +17,9 @@ from provisioner.domain.finding import Severity, nearest_name, unknown_name_hint
 from provisioner.lint.rule import Hit, Located, rule
 from provisioner.lint.rules._nearest import nearest
 from provisioner.lint.rules._parameters import Given, declared, read_given, refusal, variables
-from provisioner.lint.rules._platform import chosen
-from provisioner.lint.rules._tenant import applications, stacks
+from provisioner.lint.rules._platform import TEMPLATE_OF, chosen
+from provisioner.lint.rules._stacks import every_stack
+from provisioner.lint.rules._tenant import deployed_applications, deployed_stacks
 from provisioner.lint.rules.parameters import is_secret_name
 from provisioner.lint.values import has_hole, items, literal, look
 from provisioner.lint.world import World
@@ -59,29 +60,24 @@ class Giving:
 
 
 def _givings(world: World) -> Iterator[Giving]:
-    for kind, template in (
-        ("VirtualClusterInstance", "VirtualClusterTemplate"),
-        ("ArgoCDApplication", "ArgoCDApplicationTemplate"),
-        ("StackInstance", "StackTemplate"),
-    ):
+    for kind, template in TEMPLATE_OF.items():
         for value in world.of_kind(kind):
             spec = look(value.value, "spec")
             name, version = literal(spec, "templateRef", "name"), literal(spec, "templateRef", "version")
             yield Giving(value, ("spec", "parameters"), look(spec, "parameters"), template, name, version)
     for tenant in world.tenants:
-        for entry in applications(tenant):
+        for entry in deployed_applications(tenant):
             name, value = literal(entry.value, "template", "name"), look(entry.value, "template", "parameters")
             yield Giving(tenant, (*entry.path, "template", "parameters"), value, "ArgoCDApplicationTemplate", name)
-        for entry in stacks(tenant):
+        for entry in deployed_stacks(tenant):
             name, value = literal(entry.value, "templateRef", "name"), look(entry.value, "parameters")
             yield Giving(tenant, (*entry.path, "parameters"), value, "StackTemplate", name)
-    for owner in world.of_kind("StackTemplate", "StackInstance"):
-        top: FieldPath = ("spec",) if owner.kind == "StackTemplate" else ("spec", "template")
-        for path, task in items(owner.value, *top, "tasks"):
-            place: FieldPath = (*path, "argoCDApplication", "parameters")
-            name = literal(task, "argoCDApplication", "templateRef", "name")
-            value = look(task, "argoCDApplication", "parameters")
-            yield Giving(owner, place, value, "ArgoCDApplicationTemplate", name)
+    for stack in every_stack(world):
+        for task in stack.tasks:
+            name = literal(task.value, "argoCDApplication", "templateRef", "name")
+            value = look(task.value, "argoCDApplication", "parameters")
+            place: FieldPath = (*task.path, "argoCDApplication", "parameters")
+            yield Giving(stack.at, place, value, "ArgoCDApplicationTemplate", name)
 
 
 @lru_cache(maxsize=1)

@@ -13,10 +13,11 @@ from functools import lru_cache
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, unknown_name_hint
 from provisioner.lint.rule import Hit, Located, rule
-from provisioner.lint.rules._platform import PROJECT_KINDS, project_names
+from provisioner.lint.rules._platform import PROJECT_KINDS, TEMPLATE_OF, project_names
 from provisioner.lint.rules._pools import offers_of, pools
 from provisioner.lint.rules._slips import Names
-from provisioner.lint.rules._tenant import applications, stacks
+from provisioner.lint.rules._stacks import every_stack
+from provisioner.lint.rules._tenant import deployed_applications, deployed_stacks
 from provisioner.lint.values import has_hole, items, literal
 from provisioner.lint.world import Object, World
 
@@ -63,19 +64,15 @@ def _of_tenants(world: World) -> Iterator[Reference]:
             yield from _named(tenant, tenant.value, "NodeProvider", (*path, "provider"))
         for pool in pools(tenant):
             yield from _named(tenant, tenant.value, "NodeProfile", (*pool.path, "profile"))
-        for entry in applications(tenant):
+        for entry in deployed_applications(tenant):
             yield from _named(tenant, tenant.value, "ArgoCDApplicationTemplate", (*entry.path, "template", "name"))
-        for entry in stacks(tenant):
+        for entry in deployed_stacks(tenant):
             yield from _named(tenant, tenant.value, "StackTemplate", (*entry.path, "templateRef", "name"))
 
 
 def _of_instances(world: World) -> Iterator[Reference]:
     destination: FieldPath = ("spec", "destination", "virtualCluster", "name")
-    for kind, template in (
-        ("VirtualClusterInstance", "VirtualClusterTemplate"),
-        ("ArgoCDApplication", "ArgoCDApplicationTemplate"),
-        ("StackInstance", "StackTemplate"),
-    ):
+    for kind, template in TEMPLATE_OF.items():
         for value in world.of_kind(kind):
             yield from _named(value, value.value, template, ("spec", "templateRef", "name"))
             if kind != "VirtualClusterInstance":
@@ -115,12 +112,11 @@ def _node_types(project: Object) -> Iterator[tuple[FieldPath, str]]:
 
 
 def _of_stacks(world: World) -> Iterator[Reference]:
-    for value in world.of_kind("StackTemplate", "StackInstance"):
-        top: FieldPath = ("spec",) if value.kind == "StackTemplate" else ("spec", "template")
-        for path, task in items(value.value, *top, "tasks"):
+    for stack in every_stack(world):
+        for task in stack.tasks:
             place: FieldPath = ("argoCDApplication", "templateRef", "name")
-            yield from _named(value, task, "ArgoCDApplicationTemplate", place, path)
-            yield from _named(value, task, "App", ("app", "templateRef", "name"), path)
+            yield from _named(stack.at, task.value, "ArgoCDApplicationTemplate", place, task.path)
+            yield from _named(stack.at, task.value, "App", ("app", "templateRef", "name"), task.path)
 
 
 @lru_cache(maxsize=1)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, unknown_name_hint
 from provisioner.lint.rule import Hit, Located, rule
 from provisioner.lint.rules._schedule import is_duration
-from provisioner.lint.rules._tenant import stacks, walk
+from provisioner.lint.rules._stacks import Stack, every_stack
+from provisioner.lint.rules._tenant import deployed_stacks, walk
 from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping
 from provisioner.lint.world import World
 
@@ -25,72 +24,6 @@ _MAX_TASKS = 20
 _OLD_HOLE = re.compile(r"\{\{[^}]*(\.(tasks|Tasks)\.|\.(inputs|Inputs)\.|\.outputs\.)[^}]*\}\}")
 _OUTPUT = re.compile(r"\.Outputs\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
 _PLAIN = re.compile(r"[A-Za-z0-9]+")
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """One task of a stack, with its path in the owner."""
-
-    path: FieldPath
-    value: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """Its name, empty where there is none or it is not known."""
-        return literal(self.value, "name") or ""
-
-    @cached_property
-    def waits_for(self) -> tuple[str, ...]:
-        """The tasks that it depends on, as written."""
-        return tuple(name for _, name in items(self.value, "dependsOn") if isinstance(name, str))
-
-    @cached_property
-    def outputs(self) -> Mapping[str, FieldPath]:
-        """Its outputs, each with its path."""
-        return {name: path for path, item in items(self.value, "outputs") if (name := literal(item, "name"))}
-
-
-@dataclass(frozen=True, eq=False)
-class Stack:
-    """The tasks of a StackTemplate, or of a template that stands in an instance or in vcluster.yaml."""
-
-    at: Located
-    path: FieldPath
-    value: Mapping[str, Any]
-
-    @cached_property
-    def tasks(self) -> tuple[Task, ...]:
-        """All tasks."""
-        found = items(self.value, "tasks")
-        return tuple(Task((*self.path, *path), task) for path, task in found if isinstance(task, Mapping))
-
-    @cached_property
-    def by_name(self) -> Mapping[str, Task]:
-        """Tasks by name."""
-        return {task.name: task for task in self.tasks if task.name}
-
-    def before(self, task: Task) -> set[str]:
-        """Every task that must be healthy before this one, through all dependencies."""
-        found: set[str] = set()
-        pending = list(task.waits_for)
-        while pending:
-            name = pending.pop()
-            if name not in found:
-                found.add(name)
-                pending.extend(self.by_name[name].waits_for if name in self.by_name else ())
-        return found
-
-
-def _stacks(world: World) -> Iterator[Stack]:
-    for template in world.of_kind("StackTemplate"):
-        yield Stack(template, ("spec",), mapping(template.value, "spec"))
-    for instance in world.of_kind("StackInstance"):
-        if mapping(instance.value, "spec", "template"):
-            yield Stack(instance, ("spec", "template"), mapping(instance.value, "spec", "template"))
-    for tenant in world.tenants:
-        for entry in stacks(tenant):
-            if mapping(entry.value, "template"):
-                yield Stack(tenant, (*entry.path, "template"), mapping(entry.value, "template"))
 
 
 @rule("stack-name-of-candidate", Severity.ERROR)
@@ -101,7 +34,7 @@ def stack_name_of_candidate(world: World) -> Iterator[Hit]:
     outputs are `{{ .Outputs.task.name }}` (were `{{ .tasks.task.outputs.name }}`). The old fields are refused, the
     old holes stay empty.
     """
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         if "inputs" in stack.value:
             message = "reading stack: `inputs` was renamed"
             yield Hit(at=stack.at, path=(*stack.path, "inputs"), message=message, fix="write `parameters`")
@@ -126,7 +59,7 @@ def stack_tasks_number(world: World) -> Iterator[Hit]:
 
     The Platform refuses more than 20 tasks (TemplateInvalid), and reports NoTasks for none.
     """
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         if not 1 <= len(stack.tasks) <= _MAX_TASKS and not has_hole(look(stack.value, "tasks")):
             message = f"reading stack: it wants 1 to {_MAX_TASKS} tasks, found {len(stack.tasks)}"
             fix = "put several steps into one Application with sync waves" if stack.tasks else "add `tasks`"
@@ -139,7 +72,7 @@ def stack_task_name(world: World) -> Iterator[Hit]:
 
     Dependencies, outputs and the stack's status name tasks.
     """
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         seen: set[str] = set()
         for task in stack.tasks:
             name = look(task.value, "name")
@@ -155,7 +88,7 @@ def stack_dependency_unknown(world: World) -> Iterator[Hit]:
 
     `dependsOn` names tasks of the same stack. With an unknown one the template is invalid.
     """
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         for task in stack.tasks:
             for path, name in items(task.value, "dependsOn"):
                 if isinstance(name, str) and not has_hole(name) and name not in stack.by_name:
@@ -170,7 +103,7 @@ def stack_dependency_cycle(world: World) -> Iterator[Hit]:
 
     A task that is, through `dependsOn`, before itself never starts.
     """
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         found = next((task for task in stack.tasks if task.name and task.name in stack.before(task)), None)
         if found is not None:
             message = f"ordering stack: the task waits for itself: `{found.name}`"
@@ -185,7 +118,7 @@ def stack_task_source(world: World) -> Iterator[Hit]:
 
     A task has `app` or `argoCDApplication`, and that has `template` or `templateRef`.
     """
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         for task in stack.tasks:
             forms = [key for key in ("app", "argoCDApplication") if is_known(task.value.get(key))]
             if len(forms) != 1:
@@ -206,7 +139,7 @@ def stack_output_name(world: World) -> Iterator[Hit]:
 
     `{{ .Outputs.task.name }}` is a Go template: both names must be letters and digits only, without hyphens.
     """
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         for task in stack.tasks:
             if task.outputs and task.name and not _PLAIN.fullmatch(task.name):
                 message = f"naming task: with outputs it takes letters and digits only, found: `{task.name}`"
@@ -228,7 +161,7 @@ def stack_output_source(world: World) -> Iterator[Hit]:
     `fromSecret` has namespace, name and key; `fromResource` apiVersion, kind, name and jsonPath.
     """
     needed = {"fromSecret": ("name", "key"), "fromResource": ("apiVersion", "kind", "name", "jsonPath")}
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         for task in stack.tasks:
             for path, output in items(task.value, "outputs"):
                 forms = [key for key in needed if look(output, key)]
@@ -247,7 +180,7 @@ def stack_output_unknown(world: World) -> Iterator[Hit]:
     `{{ .Outputs.task.name }}` and `publishedOutputs[].fromTask` name a task of the stack and an output of it;
     otherwise the hole stays empty, or the template is invalid.
     """
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         for path, task, output in _uses(stack):
             declared = stack.by_name[task].outputs if task in stack.by_name else {}
             if output not in declared:
@@ -273,7 +206,7 @@ def stack_output_not_awaited(world: World) -> Iterator[Hit]:
 
     Tasks without a dependency start together; the output is not there yet when the task is rendered.
     """
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         for task in stack.tasks:
             before = stack.before(task)
             for path, text in walk(task.value, task.path):
@@ -290,7 +223,7 @@ def stack_timeout_malformed(world: World) -> Iterator[Hit]:
     `timeout` and `defaults.taskTimeout` are Go durations such as 20m0s. They are typed fields: holes are not filled
     in there.
     """
-    for stack in _stacks(world):
+    for stack in every_stack(world):
         for task in stack.tasks:
             found = look(task.value, "timeout")
             if is_known(found) and not (isinstance(found, str) and is_duration(found)):
@@ -307,7 +240,7 @@ def _instances(world: World) -> Iterator[tuple[Located, FieldPath, Mapping[str, 
     for instance in world.of_kind("StackInstance"):
         yield instance, ("spec",), mapping(instance.value, "spec")
     for tenant in world.tenants:
-        for entry in stacks(tenant):
+        for entry in deployed_stacks(tenant):
             yield tenant, entry.path, entry.value
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._tenant import applications, chart_version, is_on
+from provisioner.lint.rules._tenant import chart_version, deployed_applications, is_on
 from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping
 from provisioner.lint.world import World
 
@@ -169,7 +169,7 @@ def application_target_unknown(world: World) -> Iterator[Hit]:
     schema accepts and the validation refuses.
     """
     for tenant in world.tenants:
-        for entry in applications(tenant):
+        for entry in deployed_applications(tenant):
             target = look(entry.value, "target")
             if is_known(target) and not has_hole(target) and target not in ("", "vCluster", "host"):
                 message = f"deploying application: unknown target: `{target}`"
