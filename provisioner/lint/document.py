@@ -21,15 +21,6 @@ class Oddity:
     message: str
     fix: str
 
-    @property
-    def title(self) -> str:
-        """A file is no object."""
-        return ""
-
-    def line(self, _path: FieldPath = ()) -> int:
-        """The line (from 1)."""
-        return self.at_line
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from provisioner.lint.rule import Hit
+from provisioner.lint.rule import Hit, Spot
 from provisioner.lint.world import World
 
 
@@ -16,4 +16,5 @@ def hits(world: World, rule: str) -> Iterator[Hit]:
     """Everything that reading noted for a rule."""
     for oddity in world.oddities:
         if oddity.rule == rule:
-            yield Hit(at=oddity, path=oddity.path, message=oddity.message, fix=oddity.fix)
+            at = Spot(oddity.file, oddity.at_line)
+            yield Hit(at=at, path=oddity.path, message=oddity.message, fix=oddity.fix)
