@@ -54,6 +54,10 @@ def check_image(image: str, serving: ServingForm, *, site: Site, key: str) -> It
     """
     field = "serving.image" if serving.image else "model"
     change = "name another image" if serving.image else f"give `images.{key}` in versions.yaml another image"
+    if not image:
+        message = f"reading image: versions.yaml names none for: `{key}`"
+        yield Finding(reason="ImageUnknown", message=message, field=field, hint=f"add `images.{key}` to versions.yaml")
+        return
     if _URL.match(image):
         message = f"reading image: an address is no image: {shown(image)}"
         yield Finding(reason="HostedModel", message=message, field=field, hint="name an image by repository and digest")

@@ -10,6 +10,7 @@ from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.fields import shown
 from provisioner.catalog.offer import offered_models
 from provisioner.catalog.site import Site
+from provisioner.catalog.tier import Autoscaling, Tier
 from provisioner.domain.finding import Finding, unknown_name_hint
 
 POOL_TENANT = "pool"
@@ -56,15 +57,29 @@ def check_scaling(draft: Draft, catalog: Catalog) -> Iterator[Finding]:
         message = f"reading scaling: tier `{tier.name}` allows {tier.limits.max_replicas} replicas, found {high}"
         hint = "lower scaling.maxReplicas, or choose another tier"
         yield Finding(reason="TooManyReplicas", message=message, field="scaling.maxReplicas", hint=hint)
-    if low == 0 and draft.serving is not None:
+    if draft.serving is not None:
         signals = draft.serving.signals or tuple(map(Signal, tier.signals if tier else ()))
-        if not set(signals) <= SIGNALS_AT_ZERO:
-            message = (
-                "reading scaling: an endpoint that sleeps wakes only by a signal that exists without replicas, found "
-                f"{', '.join(signals) or 'none'}"
-            )
-            hint = "set serving.autoscalingSignal to gateway-queue, or scaling.minReplicas to 1"
+        yield from _check_signals(low, signals, tier)
+
+
+def _check_signals(low: int, signals: tuple[Signal, ...], tier: Tier | None) -> Iterator[Finding]:
+    """Findings about an endpoint that could not wake, or whose scaler cannot look at what it should."""
+    if tier is not None and tier.autoscaling is Autoscaling.HPA:
+        if low == 0:
+            message = f"reading scaling: tier `{tier.name}` scales by HorizontalPodAutoscaler, which needs a replica"
+            hint = "set scaling.minReplicas to 1, or choose a tier that scales by KEDA"
             yield Finding(reason="CannotWake", message=message, field="scaling.minReplicas", hint=hint)
+        elif Signal.GATEWAY_QUEUE in signals:
+            message = f"reading signal: tier `{tier.name}` scales by metrics of pods, found `{Signal.GATEWAY_QUEUE}`"
+            hint = "name another signal, or choose a tier that scales by KEDA"
+            yield Finding(reason="SignalNotScaled", message=message, field="serving.autoscalingSignal", hint=hint)
+    elif low == 0 and not set(signals) <= SIGNALS_AT_ZERO:
+        message = (
+            "reading scaling: an endpoint that sleeps wakes only by a signal that exists without replicas, found "
+            f"{', '.join(signals) or 'none'}"
+        )
+        hint = "set serving.autoscalingSignal to gateway-queue, or scaling.minReplicas to 1"
+        yield Finding(reason="CannotWake", message=message, field="scaling.minReplicas", hint=hint)
 
 
 def unknown(field: str, name: str, known: Collection[str]) -> Finding:

@@ -96,6 +96,9 @@ class ServingForm(Entry):
         return COMBINED_SIGNALS if self.autoscaling_signal is Signal.COMBINED else (self.autoscaling_signal,)
 
 
+_SHORTEST_BEGINNING = len("--po")
+
+
 @dataclass(frozen=True, slots=True)
 class _Argument:
     """One of the extra arguments that begins with dashes."""
@@ -114,8 +117,9 @@ def check_extra_arguments(arguments: tuple[str, ...], runtime: Runtime) -> Itera
     if arguments and not arguments[0].startswith("-"):
         yield _wrong_argument(0, f"it belongs to no flag: {shown(arguments[0])}", "begin with a flag such as --seed")
     for found in _flags(arguments):
-        if found.flag in owned:
-            parameter = owned[found.flag]
+        name = _meant(found.flag, owned)
+        if name in owned:
+            parameter = owned[name]
             hint = f"set serving.{parameter} instead" if parameter else "leave it out; the runtime sets it"
             message = f"reading extra argument: runtime `{runtime.name}` owns {shown(found.flag)}"
             yield Finding(reason="FlagOwned", message=message, field=f"serving.extraArgs[{found.position}]", hint=hint)
@@ -126,6 +130,13 @@ def check_extra_arguments(arguments: tuple[str, ...], runtime: Runtime) -> Itera
                 found.position, f"it contradicts {shown(twin)}: {shown(found.flag)}", "keep one of them"
             )
         seen.setdefault(found.flag, found.position)
+
+
+def _meant(flag: str, owned: Mapping[str, str | None]) -> str:
+    """The flag that an engine reads: Python's argparse takes the beginning of a flag for the flag."""
+    if flag in owned or not flag.startswith("--"):
+        return flag
+    return next((name for name in owned if len(flag) > _SHORTEST_BEGINNING and name.startswith(flag)), flag)
 
 
 def owned_flags(runtime: Runtime) -> Mapping[str, str | None]:

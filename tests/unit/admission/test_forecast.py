@@ -14,6 +14,7 @@ from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog, load_site
 from provisioner.catalog.pack import example_site
 from provisioner.catalog.site import Site
+from provisioner.catalog.tier import Autoscaling
 from provisioner.domain.finding import Severity
 
 CATALOG = load_catalog()
@@ -73,6 +74,7 @@ def test_the_example_of_every_tier_can_be_planned(tier: str) -> None:
         ({"tensorParallelSize": 1}, "model-too-big", "model"),
         ({"extraArgs": ["--host", "::1"]}, "flag-owned", "serving.extraArgs[0]"),
         ({"extraArgs": ["--port=1"]}, "flag-owned", "serving.extraArgs[0]"),
+        ({"extraArgs": ["--por=1"]}, "flag-owned", "serving.extraArgs[0]"),
         ({"extraArgs": ["--tensor_parallel_size", "8"]}, "flag-owned", "serving.extraArgs[0]"),
         ({"runtime": "parakeet"}, "model-not-served", "serving.runtime"),
         ({"image": "https://example.com/v1"}, "hosted-model", "serving.image"),
@@ -121,6 +123,16 @@ def test_sleeping_needs_a_signal_that_exists_without_replicas() -> None:
     asleep = {**GOOD, "scaling": {"minReplicas": 0, "maxReplicas": 1}}
     assert rules(asleep) == {("cannot-wake", "scaling.minReplicas")}
     assert rules({**asleep, "serving": {"autoscalingSignal": "gateway-queue"}}) == set()
+
+
+def test_a_horizontal_pod_autoscaler_neither_sleeps_nor_looks_at_the_gateway() -> None:
+    """Ledger: AUT-04."""
+    tier = CATALOG.tiers["dedicated"].model_copy(update={"autoscaling": Autoscaling.HPA})
+    catalog = replace(CATALOG, tiers={**CATALOG.tiers, "dedicated": tier})
+    by_gateway = with_serving(autoscalingSignal="gateway-queue")
+    asleep = {**by_gateway, "scaling": {"minReplicas": 0, "maxReplicas": 1}}
+    assert [finding.rule for finding in forecast(by_gateway, catalog=catalog).findings] == ["signal-not-scaled"]
+    assert [finding.rule for finding in forecast(asleep, catalog=catalog).findings] == ["cannot-wake"]
 
 
 @pytest.mark.parametrize(("free", "mode"), [(0, "replace"), (8, "replace"), (15, "replace"), (16, "parallel")])
