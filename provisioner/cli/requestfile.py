@@ -5,6 +5,7 @@ The text is read as the catalog's files are: the same strict YAML, of which JSON
 
 from __future__ import annotations
 
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,5 +53,8 @@ def _read_text(path: Path) -> tuple[str, str]:
 
 
 def _read_bounded(path: Path) -> bytes:
+    """A file, or the pipe of a process substitution, which is nameless; a named pipe may never end."""
+    if stat.S_ISFIFO(path.stat().st_mode) and path.resolve().exists():
+        raise RejectedError(f"reading {path}: it is no regular file", reason="NoFile", hint="use - for standard input")
     with path.open("rb") as file:
         return file.read(MAX_BYTES + 1)

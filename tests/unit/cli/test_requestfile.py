@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,16 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(RejectedError, match="not UTF-8"):
         read_request(path)
+
+
+def test_a_named_pipe_is_refused_and_that_of_a_shell_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RejectedError, match="no regular file"):
+        read_request(tmp_path / "pipe")
+    reading, writing = os.pipe()
+    os.write(writing, b"name: chat\n")
+    os.close(writing)
+    try:
+        assert read_request(Path(f"/dev/fd/{reading}")).body == {"name": "chat"}
+    finally:
+        os.close(reading)
