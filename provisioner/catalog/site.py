@@ -113,8 +113,14 @@ class ObjectStore(Entry):
     """A bucket of weights, mounted through a CSI driver."""
 
     driver: Annotated[str, Field(description="CSI driver, for example s3.csi.aws.com")]
-    volume_handle: str
+    volume_handle: Annotated[
+        str,
+        Field(description="the driver's name for it; `{claim}` makes it another for each volume, as most drivers want it"),
+    ]
     attributes: Annotated[dict[str, str], Field(default_factory=dict, description="volumeAttributes of the driver")]
+    mount_options: Annotated[
+        tuple[str, ...], Field(description="of the driver; servers read as user 10001, group 10001")
+    ] = ()
 
 
 class StorageSettings(Entry):
@@ -147,6 +153,10 @@ class Site(Entry):
     ] = ()
     agent_image: Annotated[
         str | None, Field(description="image of the replica's agent, by digest; null for none beside the model server")
+    ] = None
+    pull_secret: Annotated[
+        str | None,
+        Field(description="Secret in namespace inference by which servers' images are pulled; null for none"),
     ] = None
     storage: Annotated[StorageSettings, Field(default_factory=StorageSettings)]
     mirror_ranges: Annotated[

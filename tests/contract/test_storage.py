@@ -105,12 +105,22 @@ def test_bucket_is_mounted_for_reading_through_the_sites_driver() -> None:
     assert store is not None
     assert source["spec"]["csi"]["driver"] == store.driver
     assert source["spec"]["csi"]["readOnly"] is True
+    assert source["spec"]["csi"]["volumeHandle"] == f"model-weights-{claim['metadata']['name']}"
+    assert source["spec"]["mountOptions"] == list(store.mount_options)
     assert source["spec"]["accessModes"] == claim["spec"]["accessModes"] == ["ReadOnlyMany"]
     assert claim["spec"]["volumeName"] == source["metadata"]["name"]
     assert source["spec"]["claimRef"] == {"name": claim["metadata"]["name"], "namespace": "inference"}
     assert claim["spec"]["storageClassName"] == source["spec"]["storageClassName"] == ""
     [mount] = [entry for entry in case.server["volumeMounts"] if entry["mountPath"] == "/models"]
     assert mount["readOnly"] is True
+
+
+def test_images_are_pulled_by_the_sites_secret_where_it_names_one() -> None:
+    [named] = optional("object-store").of_kind("ServiceAccount")
+    assert "imagePullSecrets" not in named
+    site = full_site().model_copy(update={"pull_secret": "registry"})
+    [named] = changed("dedicated", site=site).of_kind("ServiceAccount")
+    assert named["imagePullSecrets"] == [{"name": "registry"}]
 
 
 def test_weights_in_the_image_need_no_volume() -> None:
