@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -46,6 +46,20 @@ def deliveries(world: World) -> tuple[tuple[App, Delivery], ...]:
     if len(every) == 1 and found[0][1] is None and any(source.folder for source in every[0].sources):
         return ((every[0], _beside(every[0], tree)),)
     return tuple((app, delivery) for app, delivery in found if delivery)
+
+
+@lru_cache(maxsize=1)
+def _delivering(world: World) -> Mapping[int, Sequence[App]]:
+    found: dict[int, list[App]] = {}
+    for app, delivery in deliveries(world):
+        for delivered in delivery.objects:
+            found.setdefault(id(delivered), []).append(app)
+    return found
+
+
+def delivering(world: World, found: Object) -> Sequence[App]:
+    """The Applications that deliver an object, as far as the folder shows it."""
+    return _delivering(world).get(id(found), ())
 
 
 def _beside(app: App, tree: Tree) -> Delivery:

@@ -101,16 +101,15 @@ class Replicas:
     most: int
 
 
+def scaler_of(world: World, owner: Object, *, namespace: str | None) -> Scaler | None:
+    """What decides about the replicas of a workload that is, or may be, in a namespace."""
+    found = _by_target(world).get((owner.kind, owner.name), ())
+    return next((scaler for scaler in found if same_namespace(scaler.at.namespace, namespace)), None)
+
+
 def replicas(world: World, owner: Object) -> Replicas | None:
     """How many pods of a workload there are; None where nobody can know, such as for a DaemonSet or a hole."""
-    scaler = next(
-        (
-            found
-            for found in _by_target(world).get((owner.kind, owner.name), ())
-            if same_namespace(found.at.namespace, owner.namespace)
-        ),
-        None,
-    )
+    scaler = scaler_of(world, owner, namespace=owner.namespace)
     if scaler is not None:
         least, most = scaler.least, scaler.most
         return Replicas(least, most) if least is not None and most is not None else None

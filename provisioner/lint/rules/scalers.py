@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._capacity import gpu_capacity, pod_gpus
+from provisioner.lint.rules._deliveries import delivering
+from provisioner.lint.rules._differences import ignores_replicas
 from provisioner.lint.rules._pods import others_make_pods
 from provisioner.lint.rules._quantities import asked
 from provisioner.lint.rules._scaling import (
@@ -133,6 +135,8 @@ def replicas_and_scaler(world: World) -> Iterator[Hit]:
         if found is None or look(found.value, "spec", "replicas") is None or id(found) in done:
             continue
         done.add(id(found))
+        if any(app.heals or ignores_replicas(app, found) for app in delivering(world, found)):
+            continue  # either `sync-undoes-scaling` says more, or Argo CD leaves the number alone
         count = look(found.value, "spec", "replicas")
         message = f"applying {found.title}: {scaler.at.title} decides about replicas, the manifest says `{count}`"
         yield Hit(at=found, path=("spec", "replicas"), message=message, fix="remove spec.replicas")

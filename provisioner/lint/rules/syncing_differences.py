@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -16,8 +15,10 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._applications import App, applications
 from provisioner.lint.rules._deliveries import Delivery, deliveries
+from provisioner.lint.rules._differences import MEANS, ignores_replicas, is_chosen
+from provisioner.lint.rules._scaling import WORKLOADS, scaler_of
 from provisioner.lint.values import has_hole, items, literal, look, text
-from provisioner.lint.world import Object, World, same_namespace
+from provisioner.lint.world import World
 
 _GROUPS: Mapping[str, str] = {
     "ConfigMap": "",
@@ -43,7 +44,6 @@ _GROUPS: Mapping[str, str] = {
 }
 """The API group of kinds whose name no other group uses."""
 _SLASHED = re.compile(r"/(?:[^/]+/)*metadata/(?:annotations|labels)/[^/]+/.+")
-_MEANS = ("jsonPointers", "jqPathExpressions", "managedFieldsManagers")
 _WORKLOAD_FIELDS = (
     "replicas",
     "selector",
@@ -60,7 +60,7 @@ _WORKLOAD_FIELDS = (
     "persistentVolumeClaimRetentionPolicy",
     "ordinals",
 )
-_SCALED = ("Deployment", "StatefulSet", "ReplicaSet", "LeaderWorkerSet", "Rollout")
+_SCALED = (*WORKLOADS, "Rollout")
 
 
 def _entries(world: World) -> Iterator[tuple[App, FieldPath, Mapping[str, Any]]]:
@@ -152,25 +152,13 @@ def ignore_difference_of_no_field(world: World) -> Iterator[Hit]:
     annotation `argocd.argoproj.io/compare-options: IgnoreExtraneous` or do not deliver it.
     """
     for app, path, entry in _entries(world):
-        if not any(entry.get(key) for key in _MEANS):
+        if not any(entry.get(key) for key in MEANS):
             yield Hit(
                 at=app.at,
                 path=path,
                 message=f"ignoring differences of {text(entry, 'kind') or 'objects'}: no field is named: `{app.name}`",
                 fix="add `jsonPointers`, such as `/spec/replicas`",
             )
-
-
-def _chosen(entry: Mapping[str, Any], app: App, found: Object) -> bool:
-    """Whether an entry chooses an object."""
-    group, kind, name = text(entry, "group") or "", text(entry, "kind") or "", text(entry, "name")
-    is_kind = (group in ("*", found.group)) and (kind in ("*", found.kind))
-    namespace = text(entry, "namespace")
-    return (
-        is_kind
-        and (not name or name == found.name)
-        and (not namespace or same_namespace(found.namespace or app.namespace, namespace))
-    )
 
 
 @rule("ignore-difference-matches-nothing", Severity.WARNING)
@@ -194,7 +182,7 @@ def ignore_difference_matches_nothing(world: World) -> Iterator[Hit]:
 
 def _chooses_nothing(entry: Mapping[str, Any], app: App, delivery: Delivery) -> bool:
     """Whether an entry certainly chooses none of the delivered objects."""
-    if any(_chosen(entry, app, found) for found in delivery.objects):
+    if any(is_chosen(entry, app, found) for found in delivery.objects):
         return False
     names = [found.name for found in delivery.objects if found.kind == text(entry, "kind")]
     return (delivery.is_whole and not delivery.is_renamed) or nearest_name(text(entry, "name") or "", names) is not None
@@ -225,7 +213,7 @@ def ignore_difference_not_respected(world: World) -> Iterator[Hit]:
 def _sets_ignored(entry: Mapping[str, Any], app: App, delivery: Delivery) -> bool:
     """Whether a delivered object sets a field that an entry ignores."""
     pointers = [_keys(pointer) for _, pointer in items(entry, "jsonPointers") if isinstance(pointer, str)]
-    chosen = [found for found in delivery.objects if _chosen(entry, app, found)]
+    chosen = [found for found in delivery.objects if is_chosen(entry, app, found)]
     return any(look(found.value, *keys) is not None for found in chosen for keys in pointers)
 
 
@@ -242,43 +230,14 @@ def sync_undoes_scaling(world: World) -> Iterator[Hit]:
     back, within seconds, and models are stopped and loaded over and over. Leave `replicas` out, or ignore the
     difference.
     """
-    scalers = _scalers(world)
     for app, delivery in deliveries(world):
         for found in delivery.objects if app.heals else ():
-            if found.kind not in _SCALED or look(found.value, "spec", "replicas") is None:
-                continue
-            scaler = next(
-                (
-                    one
-                    for one in scalers.get((found.kind, found.name), ())
-                    if same_namespace(one.namespace or app.namespace, found.namespace or app.namespace)
-                ),
-                None,
-            )
-            if scaler and not _ignores_replicas(app, found):
+            is_fixed = found.kind in _SCALED and look(found.value, "spec", "replicas") is not None
+            scaler = scaler_of(world, found, namespace=found.namespace or app.namespace) if is_fixed else None
+            if scaler and not ignores_replicas(app, found):
                 yield Hit(
                     at=found,
                     path=("spec", "replicas"),
-                    message=f"healing replicas by application `{app.name}`: the number belongs to: `{scaler.title}`",
+                    message=f"healing replicas by application `{app.name}`: the number belongs to: `{scaler.at.title}`",
                     fix="leave `spec.replicas` out of the manifest, or add `/spec/replicas` to `ignoreDifferences`",
                 )
-
-
-@lru_cache(maxsize=2)
-def _scalers(world: World) -> Mapping[tuple[str, str], list[Object]]:
-    """The autoscalers by kind and name of what they scale."""
-    found: dict[tuple[str, str], list[Object]] = {}
-    for scaler in world.of_kind("HorizontalPodAutoscaler", "ScaledObject"):
-        target = look(scaler.value, "spec", "scaleTargetRef")
-        kind = text(target, "kind") or ("Deployment" if scaler.kind == "ScaledObject" else "")
-        found.setdefault((kind, text(target, "name") or ""), []).append(scaler)
-    return found
-
-
-def _ignores_replicas(app: App, found: Object) -> bool:
-    for _, entry in items(app.spec, "ignoreDifferences"):
-        if isinstance(entry, Mapping) and _chosen(entry, app, found):
-            fields = [item for key in _MEANS[:2] for _, item in items(entry, key)]
-            if any(isinstance(item, str) and "replicas" in item for item in fields) or entry.get(_MEANS[2]):
-                return True
-    return False
