@@ -13,6 +13,7 @@ from provisioner.catalog.model import Model
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.serving import check_serving
 from provisioner.catalog.site import Site
+from provisioner.catalog.tier import Storage
 from provisioner.catalog.tiers import check_component, check_tier
 from provisioner.domain.finding import Finding, unknown_name_hint
 
@@ -27,6 +28,10 @@ def check_catalog(catalog: Catalog) -> Iterator[tuple[str, Finding]]:
         for position, name in enumerate(tier.runtimes):
             if name not in catalog.runtimes:
                 yield file, _unknown(f"runtimes[{position}]", "runtime", name, catalog.runtimes)
+            elif catalog.runtimes[name].loads == "hub" and tier.storage in (Storage.OBJECT_STORE, Storage.IMAGE):
+                message = f"reading runtime: `{name}` keeps what it fetches, and can write to no `{tier.storage}`"
+                hint = "use storage `pvc`, `nvme` or `shared-filesystem`, or leave the runtime out"
+                yield file, Finding(reason="OptionsConflict", message=message, field=f"runtimes[{position}]", hint=hint)
         yield from ((file, finding) for finding in check_tier(tier, catalog.components))
         for other in catalog.tiers:
             if tier.name.endswith(f"-{other}"):

@@ -22,15 +22,15 @@ SOVEREIGN_RUNTIME = "mistralrs"
 class NodeTypeOffer(Entry):
     """A node type that a provider of this site offers. Its full name is `<provider>.<name>`."""
 
-    name: str
-    gpu_resource: str = "nvidia.com/gpu"
+    name: Annotated[str, Field(description="its full name is `<provider>.<name>`")]
+    gpu_resource: Annotated[str, Field(description="extended resource of its GPUs")] = "nvidia.com/gpu"
     gpus: Annotated[int, Field(ge=0)]
     gpu_memory_bytes: Annotated[int, Field(ge=0, description="memory of one GPU")]
     cpu: Quantity
     memory: Quantity
-    max_capacity: Annotated[int | None, Field(ge=1)] = None
-    cost: Annotated[int | None, Field(ge=0)] = None
-    properties: Annotated[dict[str, str], Field(default_factory=dict)]
+    max_capacity: Annotated[int | None, Field(ge=1, description="nodes at most")] = None
+    cost: Annotated[int | None, Field(ge=0, description="the cheapest that fits is taken; null comes last")] = None
+    properties: Annotated[dict[str, str], Field(default_factory=dict, description="what tiers select node types by")]
     spec: Annotated[
         dict[str, Any],
         Field(default_factory=dict, description="what else the Platform's node type says, for example bareMetalHosts"),
@@ -44,8 +44,11 @@ class NodeTypeOffer(Entry):
 class NodeProviderOffer(Entry):
     """A node provider of this site; `spec` is the provider part of the Platform's NodeProvider, without node types."""
 
-    name: str
-    kind: Literal["terraform", "kubeVirt", "clusterAPI", "metal3", "bcm"]
+    name: Annotated[str, Field(description="name of the NodeProvider on the Platform")]
+    kind: Annotated[
+        Literal["terraform", "kubeVirt", "clusterAPI", "metal3", "bcm"],
+        Field(description="which part of the NodeProvider `spec` is"),
+    ]
     spec: Annotated[dict[str, Any], Field(default_factory=dict)]
     node_types: Annotated[tuple[NodeTypeOffer, ...], Field(min_length=1)]
 
@@ -53,22 +56,25 @@ class NodeProviderOffer(Entry):
 class ArgoSettings(Entry):
     """What tenant clusters' Applications are synced by; `settings` are the plain keys of the connector Secret."""
 
-    kind: Literal["argocd", "akuity"] = "argocd"
+    kind: Annotated[Literal["argocd", "akuity"], Field(description="what the connector leads to")] = "argocd"
     settings: Annotated[dict[str, str], Field(default_factory=dict)]
 
 
 class Region(Entry):
     """A region: its control plane cluster and the node providers that work there."""
 
-    control_plane: str
-    providers: Annotated[tuple[str, ...], Field(min_length=1)]
+    control_plane: Annotated[
+        str,
+        Field(description="name of the control plane cluster on the Platform, and of its context in our kubeconfig"),
+    ]
+    providers: Annotated[tuple[str, ...], Field(min_length=1, description="node providers that work there")]
 
 
 class PublicAddress(Entry):
     """How customers reach endpoints. `hostname` may hold `{endpoint}` and `{tenant}`."""
 
-    scheme: Literal["http", "https"] = "https"
-    hostname: str
+    scheme: Annotated[Literal["http", "https"], Field(description="of customers' URLs")] = "https"
+    hostname: Annotated[str, Field(description="for example {endpoint}.{tenant}.inference.example.com")]
     port: Annotated[int | None, Field(ge=1, le=65535)] = None
 
 
@@ -83,11 +89,11 @@ class IngressSettings(Entry):
 class GatewaySettings(Entry):
     """Gateway API names: our public Gateway and how tenants' own Gateways are made."""
 
-    name: str = "public"
-    namespace: str = "tenantry"
-    class_name: str
-    tenant_class_name: str
-    tenant_port: Annotated[int, Field(ge=1, le=65535)] = 443
+    name: Annotated[str, Field(description="our public Gateway, in the control plane cluster")] = "public"
+    namespace: Annotated[str, Field(description="where it and our gateways are")] = "tenantry"
+    class_name: Annotated[str, Field(description="GatewayClass of our public Gateway")]
+    tenant_class_name: Annotated[str, Field(description="GatewayClass of tenants' own Gateways")]
+    tenant_port: Annotated[int, Field(ge=1, le=65535, description="of tenants' own Gateways")] = 443
     tenant_controller: Annotated[
         str | None, Field(description="controller of the tenants' GatewayClass; null where tenant clusters have one")
     ] = None
@@ -105,8 +111,8 @@ class GatewaySettings(Entry):
 class Delivery(Entry):
     """The delivery repository: where we push, and the same as Argo CD reads it."""
 
-    url: str
-    argo_url: str
+    url: Annotated[str, Field(description="where we push")]
+    argo_url: Annotated[str, Field(description="the same as Argo CD reads it")]
 
 
 class ObjectStore(Entry):
@@ -115,7 +121,9 @@ class ObjectStore(Entry):
     driver: Annotated[str, Field(description="CSI driver, for example s3.csi.aws.com")]
     volume_handle: Annotated[
         str,
-        Field(description="the driver's name for it; `{claim}` makes it another for each volume, as most drivers want it"),
+        Field(
+            description="the driver's name for it; `{claim}` in it stands for the volume, which most drivers want named"
+        ),
     ]
     attributes: Annotated[dict[str, str], Field(default_factory=dict, description="volumeAttributes of the driver")]
     mount_options: Annotated[
@@ -135,17 +143,22 @@ class StorageSettings(Entry):
 class Site(Entry):
     """One installation."""
 
-    name: str
-    profile: Literal["dev", "prod"]
+    name: Annotated[str, Field(description="name of the installation")]
+    profile: Annotated[
+        Literal["dev", "prod"],
+        Field(description="prod wants digests and highly available control planes, and offers fewer models"),
+    ]
     tenant_domain: Annotated[str, Field(description="replicas live under `<tenant>.<tenantDomain>`")]
-    public: PublicAddress
+    public: Annotated[PublicAddress, Field(description="how customers reach endpoints")]
     gateway: GatewaySettings
     regions: Annotated[dict[str, Region], Field(min_length=1)]
     providers: tuple[NodeProviderOffer, ...]
     connector: Annotated[str, Field(min_length=1, description="Argo CD connector Secret")]
     argo: Annotated[ArgoSettings, Field(default_factory=ArgoSettings)]
-    platform_namespace: str = "vcluster-platform"
-    project_namespace_prefix: str = "p-"
+    platform_namespace: Annotated[str, Field(description="where the Platform runs")] = "vcluster-platform"
+    project_namespace_prefix: Annotated[
+        str, Field(description="what the Platform calls namespaces of projects by; `loft-p-` on old installations")
+    ] = "p-"
     delivery: Delivery
     registry: Annotated[str | None, Field(description="mirror prefix for every image")] = None
     registries: Annotated[
@@ -189,9 +202,13 @@ class Site(Entry):
     database_connector: Annotated[
         str | None, Field(description="the Platform's database connector, for control planes with an external database")
     ] = None
-    sovereign: bool = False
+    sovereign: Annotated[
+        bool, Field(description="one engine from known sources; without `runtimes` it is `mistralrs`")
+    ] = False
     runtimes: Annotated[tuple[str, ...] | None, Field(description="allowed runtimes; null for all")] = None
-    retired_images: tuple[str, ...] = ()
+    retired_images: Annotated[
+        tuple[str, ...], Field(description="images that may no longer be used: whole, by repository or by digest")
+    ] = ()
     chart_version: Annotated[str | None, Field(description="vCluster chart; null takes versions.yaml")] = None
 
     @property

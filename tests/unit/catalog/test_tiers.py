@@ -7,9 +7,20 @@ from typing import Any
 
 import pytest
 
+from provisioner.catalog.checks import check_catalog
 from provisioner.catalog.component import Component
 from provisioner.catalog.loader import load_catalog
-from provisioner.catalog.tier import ControlPlane, Isolation, NodeMode, NodePools, Routing, Scheduling, Tenancy, Tier
+from provisioner.catalog.tier import (
+    ControlPlane,
+    Isolation,
+    NodeMode,
+    NodePools,
+    Routing,
+    Scheduling,
+    Storage,
+    Tenancy,
+    Tier,
+)
 from provisioner.catalog.tiers import check_component, check_tier
 from provisioner.domain.finding import Finding
 
@@ -47,6 +58,15 @@ def test_options_that_exclude_each_other_are_refused(name: str, options: dict[st
     [finding] = [finding for finding in found(tier_with(name, **options)) if finding.reason == "OptionsConflict"]
     assert finding.field == field
     assert finding.hint
+
+
+@pytest.mark.parametrize("storage", [Storage.OBJECT_STORE, Storage.IMAGE])
+def test_engine_that_fetches_for_itself_wants_where_to_write(storage: Storage) -> None:
+    dedicated = tier_with(storage=storage)
+    catalog = dataclasses.replace(CATALOG, tiers={"dedicated": dedicated})
+    [(file, finding)] = check_catalog(catalog)
+    assert (file, finding.reason) == ("templates/dedicated/tier.yaml", "OptionsConflict")
+    assert finding.field == f"runtimes[{dedicated.runtimes.index('parakeet')}]"
 
 
 @pytest.mark.parametrize(
