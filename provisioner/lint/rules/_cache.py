@@ -1,4 +1,8 @@
-"""Where an engine keeps the weights it loads: mounts, volumes and their size. Pure; no rules stand here."""
+"""Where an engine keeps the weights it loads: mounts, volumes and their size. Pure; no rules stand here.
+
+The rules about model caches look through it. Folders are those in which the Hugging Face hub and the engines keep
+downloads when nobody says otherwise, by their own documentation.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""ApplicationSet generators: which parameters each gives, and the `{{ }}` expressions that use them. No rules here."""
+"""ApplicationSet generators: which parameters each gives, and the `{{ }}` expressions that use them. Pure.
+
+The rules about ApplicationSets and their deliveries look through it; no rules stand here. Parameters are those of Argo
+CD's documentation, in both template styles.
+"""
 
 from __future__ import annotations
 
