@@ -77,6 +77,10 @@ def _to_go(expression: Expression, _names: frozenset[str] | None) -> str | None:
 
 def _from_go(expression: Expression, names: frozenset[str] | None) -> str | None:
     """What to do about an expression of Go; one that is meant for somebody else, such as an alert, is left alone."""
+    piped = expression.inner.partition("|")
+    name = piped[0].strip()
+    if piped[1] and names and (name in names or name.partition(".")[0] in names):
+        return "set `goTemplate: true` and write `{{ .name | … }}`, or leave the pipe out"
     used = set(fields(expression.inner))
     is_value = any(str(part).startswith("values") for part in expression.path)
     if used and (used & names if names is not None else not is_value):

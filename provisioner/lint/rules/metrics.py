@@ -21,6 +21,12 @@ from provisioner.lint.world import Object, World
 
 _NAME = re.compile(r"(?<![\w:])(vllm|sglang|llamacpp):([A-Za-z0-9_:]+)(?![A-Za-z0-9_:*]|\.[*+])")
 _UNDERSCORED = re.compile(r"(?<![\w:])(vllm|sglang|llamacpp)_([a-z0-9_]+)")
+_COUNTERS = frozenset(
+    [
+        *("generation_tokens", "prompt_tokens", "request_success", "num_preemptions"),
+        *("prefix_cache_queries", "prefix_cache_hits"),
+    ]
+)
 _CLOSE = 0.85
 _CLOSE_GPU = 0.9
 _OF = {"vllm": EngineKind.VLLM, "sglang": EngineKind.SGLANG, "llamacpp": EngineKind.LLAMA_CPP}
@@ -121,6 +127,19 @@ def metric_unknown(world: World) -> Iterator[Hit]:
             yield Hit(
                 at=found.at, path=found.path, message=message, fix="compare with what the engine's /metrics shows"
             )
+
+
+@rule("metric-without-total", Severity.WARNING)
+def metric_without_total(world: World) -> Iterator[Hit]:
+    """A query asks for a counter of vLLM without the ending `_total`.
+
+    Its documentation names counters such as `vllm:generation_tokens` without the ending that Prometheus' client gives
+    them; the name without it matches nothing.
+    """
+    for found, prefix, name in _names(world):
+        if prefix == "vllm" and name in _COUNTERS and f"{prefix}:{name}_" not in found.text:
+            message = f"querying metrics: the counter ends in `_total`: `{prefix}:{name}`"
+            yield Hit(at=found.at, path=found.path, message=message, fix=f"write {prefix}:{name}_total")
 
 
 @rule("gpu-metric-misspelt", Severity.WARNING)

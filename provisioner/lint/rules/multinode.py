@@ -11,7 +11,7 @@ from provisioner.lint.rules._capacity import pod_gpus
 from provisioner.lint.rules._reach import probe
 from provisioner.lint.rules._scaling import pods_made_by
 from provisioner.lint.server_kinds import EngineKind
-from provisioner.lint.values import look, mapping, text, texts, whole
+from provisioner.lint.values import items, look, mapping, text, texts, whole
 from provisioner.lint.world import Container, Object, PodTemplate, World
 
 _GROUP = "leaderworkerset.sigs.k8s.io/"
@@ -211,6 +211,27 @@ def group_without_fast_network(world: World) -> Iterator[Hit]:
                 fix = "ask for the RDMA resource of the nodes and set NCCL_IB_HCA or NCCL_SOCKET_IFNAME"
                 yield Hit(at=found, path=container.path, message=message, fix=fix)
                 break
+
+
+@rule("group-over-loopback", Severity.ERROR)
+def group_over_loopback(world: World) -> Iterator[Hit]:
+    """Pods of a group are told to speak to each other over the loopback interface.
+
+    `NCCL_SOCKET_IFNAME=lo` (or Gloo's) reaches only the pod itself: ranks on other nodes never connect, and the start
+    hangs until it times out.
+    """
+    for found in world.of_kind("LeaderWorkerSet"):
+        if whole(found.value, "spec", "leaderWorkerTemplate", "size") in (None, 1):
+            continue
+        for pod in pods_made_by(found, world):
+            for container in pod.containers:
+                for path, entry in items(container.value, "env"):
+                    is_interface = text(entry, "name") in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+                    if is_interface and (text(entry, "value") or "").lstrip("=") in ("lo", "lo0"):
+                        name = text(entry, "name")
+                        message = f"joining ranks of {found.name}: the interface leads to no other pod: `{name}`"
+                        fix = "name the interface of the pod network, such as eth0, or leave it out"
+                        yield Hit(at=pod.owner, path=(*container.path, *path, "value"), message=message, fix=fix)
 
 
 @rule("rdma-switched-off", Severity.WARNING)

@@ -21,6 +21,7 @@ _DEADLINE_SECONDS = 600
 _TOLERANCE_SECONDS = 120
 _SHARE = "25%"
 """maxSurge and maxUnavailable where a Deployment leaves them out."""
+_GPUS_OF_A_NODE = 8
 _STRATEGY = ("spec", "strategy", "rollingUpdate")
 _GROUPS = ("spec", "rolloutStrategy", "rollingUpdateConfiguration")
 
@@ -78,6 +79,26 @@ def rollout_needs_free_gpus(world: World) -> Iterator[Hit]:
                 f"{used} are in use, {capacity.source} `{capacity.count}`",
                 fix="set maxSurge: 0 and maxUnavailable: 1 (or strategy Recreate), or keep GPUs free for one more pod",
             )
+
+
+@rule("rollout-wants-spare-node", Severity.WARNING)
+def rollout_wants_spare_node(world: World) -> Iterator[Hit]:
+    """A roll-out of pods that fill a whole GPU node starts with a pod more than there are replicas.
+
+    With maxUnavailable 0 (25 % of up to three replicas is 0 as well) a spare node with all its GPUs must be free, or
+    the new pod stays pending and the roll-out never ends. Said where the folder does not show how many nodes there are.
+    """
+    for found in world.of_kind("Deployment"):
+        count, pods = replicas(world, found), pods_made_by(found, world)
+        if count is None or count.least < 1 or not pods or pod_gpus(pods[0]) < _GPUS_OF_A_NODE or not _rolls(found):
+            continue
+        lacking, extra = _bounds(found, count.least)
+        if lacking == 0 and extra and gpu_capacity(world, pods[0]) is None:
+            strategy = look(found.value, "spec", "strategy") is not None
+            gpus = pod_gpus(pods[0])
+            message = f"rolling out {found.name}: a whole node must be free first, each pod takes `{gpus}` GPUs"
+            fix = "set maxSurge: 0 and maxUnavailable: 1 (or strategy Recreate), unless a node is kept free"
+            yield Hit(at=found, path=("spec", "strategy") if strategy else ("spec",), message=message, fix=fix)
 
 
 def _spreads_over_nodes(pod: PodTemplate) -> bool:

@@ -1,4 +1,4 @@
-"""KEDA's triggers: what KEDA refuses, ignores or cannot reach."""
+"""What triggers scaling: what KEDA refuses, ignores or cannot reach, and what nobody measures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._scaling import RESOURCE_TRIGGERS, Scaler, scalers
-from provisioner.lint.values import look, mapping, text
+from provisioner.lint.values import has_hole, look, mapping, text
 from provisioner.lint.world import World, same_namespace
 
 
@@ -141,3 +141,20 @@ def scaler_authentication_missing(world: World) -> Iterator[Hit]:
             message = f"scaling {scaler.name}: there is no {kind} `{name}` in its namespace"
             where = (*path, "authenticationRef")
             yield Hit(at=scaler.at, path=where, message=message, fix="name one that exists, with its kind")
+
+
+@rule("scaler-resource-not-measured", Severity.ERROR)
+def scaler_resource_not_measured(world: World) -> Iterator[Hit]:
+    """A HorizontalPodAutoscaler goes by a resource that nobody measures.
+
+    Metrics of type Resource come from metrics-server, which knows cpu and memory only; for `nvidia.com/gpu` the answer
+    is `FailedGetResourceMetric`, and nothing is scaled.
+    """
+    for scaler in scalers(world):
+        for path, item in scaler.triggers() if not scaler.is_keda else ():
+            for kind in ("resource", "containerResource"):
+                name = text(item, kind, "name")
+                if name and name not in ("cpu", "memory") and not has_hole(name):
+                    message = f"scaling {scaler.name}: metrics-server measures cpu and memory only, not `{name}`"
+                    fix = "use a metric of DCGM or of the engine, of type Pods, External or through KEDA"
+                    yield Hit(at=scaler.at, path=(*path, kind, "name"), message=message, fix=fix)
