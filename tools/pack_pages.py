@@ -9,8 +9,10 @@ from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from provisioner.catalog.loader import load_catalog
+from provisioner.catalog.site import Site
 from provisioner.catalog.tier import Tier
 
 NOT_SHOWN = (
@@ -27,11 +29,21 @@ def tiers_page() -> str:
     tiers = [tier for _, tier in sorted(load_catalog().tiers.items())]
     rows = [(f"`{tier.name}`", tier.version, tier.description) for tier in tiers]
     lines = ["# Tiers", "", "From `templates/<tier>/tier.yaml`.", "", *_table(("tier", "version", "for"), rows)]
-    options = [name for name, _, _ in _options(Tier) if "." not in name and name not in NOT_SHOWN]
+    options = [name for name, *_ in _options(Tier) if "." not in name and name not in NOT_SHOWN]
     shown = [[f"`{name}`", *(_shown(tier, name) for tier in tiers)] for name in options]
     lines += ["", "## Options of each tier", "", *_table(("option", *(f"`{tier.name}`" for tier in tiers)), shown)]
-    every = [(f"`{name}`", kind, text) for name, kind, text in _options(Tier)]
+    every = [(f"`{name}`", kind, text) for name, kind, text, _ in _options(Tier)]
     return "\n".join([*lines, "", "## What each option may be", "", *_table(("option", "value", "meaning"), every), ""])
+
+
+def site_page() -> str:
+    """Every field of a site."""
+    rows = [(f"`{name}`", kind, unless, text) for name, kind, text, unless in _options(Site)]
+    intro = (
+        "Fields of `site.yaml`, which `TENANTRY_SITE` names: what differs between installations. "
+        "[Describe your site](../how-to/describe-a-site.md) tells where to start."
+    )
+    return "\n".join(["# Site", "", intro, "", *_table(("field", "value", "when left out", "meaning"), rows), ""])
 
 
 def components_page() -> str:
@@ -62,15 +74,36 @@ def components_page() -> str:
     return "\n".join([*lines, *_table((*columns, "what it is"), rows), ""])
 
 
-def _options(kind: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Name, kind of value and meaning of every option, options of options below them."""
+def _options(kind: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """Name, kind of value and meaning of every option and what it is when left out, options of options below them."""
     for field, info in kind.model_fields.items():
         name = f"{prefix}{info.alias or field}"
         inner = _plain(info.annotation)
-        meaning = info.description or (inspect.getdoc(inner) or "" if _is_own(inner) else "")
-        yield name, _kind(inner), " ".join(meaning.split())
-        if inspect.isclass(inner) and issubclass(inner, BaseModel):
-            yield from _options(inner, f"{name}.")
+        own = _below(inner)[0] or inner
+        meaning = info.description or (inspect.getdoc(own) or "" if _is_own(own) else "")
+        yield name, _kind(inner), " ".join(meaning.split()), _unless(info)
+        below, mark = _below(inner)
+        if below is not None:
+            yield from _options(below, f"{name}{mark}.")
+
+
+def _unless(info: FieldInfo) -> str:
+    """What a field is when nobody gives it."""
+    if info.is_required():
+        return "refused"
+    value = info.get_default(call_default_factory=True)
+    if value is None or isinstance(value, BaseModel) or value in ((), {}):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _below(kind: Any) -> tuple[type[BaseModel] | None, str]:
+    """The options that a value holds, and how a path leads to them: through `[]` of a list, `.<name>` of a mapping."""
+    mark = {tuple: "[]", dict: ".<name>"}.get(typing.get_origin(kind), "")
+    for part in typing.get_args(kind) if mark else (kind,):
+        if inspect.isclass(part) and issubclass(part, BaseModel):
+            return part, mark
+    return None, ""
 
 
 def _plain(annotation: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import typer.core
 import typer.main
-from pack_pages import components_page, tiers_page
+from pack_pages import components_page, site_page, tiers_page
 from pydantic import BaseModel
 from rule_pages import rule_pages
 from runtime_pages import runtimes_page
@@ -35,6 +35,7 @@ def main() -> int:
         "reference/commands.md": commands_page(),
         "reference/settings.md": settings_page(),
         "reference/request.md": request_page(),
+        "reference/site.md": site_page(),
         "reference/tiers.md": tiers_page(),
         "reference/components.md": components_page(),
         "reference/models.md": models_page(),
