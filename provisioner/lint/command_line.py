@@ -17,6 +17,8 @@ from provisioner.lint.world import Container
 
 _SHELLS = frozenset({"sh", "bash", "ash", "dash"})
 _ENDS = re.compile(r"^[;&|]+$|^\n$")
+_LONGEST = 128 * 1024
+"""Characters of one argument, from which on Linux starts no program with it (MAX_ARG_STRLEN)."""
 _VARIABLE = re.compile(r"\$\((\w+)\)|\$\{(\w+)\}|\$(\w+)")
 
 
@@ -50,7 +52,8 @@ def _known(item: object) -> str | None:
     if isinstance(item, Hole):
         name, equals, _ = item.partition("=")
         return f"{name}=" if equals and name.startswith("--") and "{" not in name else None
-    return str(item) if isinstance(item, str | int | float) and not isinstance(item, bool) else None
+    is_readable = isinstance(item, str | int | float) and not isinstance(item, bool)
+    return str(item) if is_readable and len(str(item)) < _LONGEST else None
 
 
 def _script(words: Sequence[Word], environment: Mapping[str, str | None]) -> list[Word]:

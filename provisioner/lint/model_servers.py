@@ -8,6 +8,7 @@ an engine with unknown words is never said to lack a flag. What each engine is c
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -77,9 +78,9 @@ class Engine:
     def _parsed(self) -> tuple[tuple[Flag, ...], tuple[Word, ...]]:
         flags: list[Flag] = []
         others: list[Word] = []
-        words = list(self.words)
+        words = deque(self.words)
         while words:
-            word = words.pop(0)
+            word = words.popleft()
             if word.text is None or not re.match(r"--?[A-Za-z]", word.text):
                 others.append(word)
                 continue
@@ -90,7 +91,7 @@ class Engine:
             elif name in self.profile.switches or not words or _is_flag(words[0]):
                 flags.append(Flag(name, None, word.path))
             else:
-                following = words.pop(0)
+                following = words.popleft()
                 flags.append(Flag(name, following.text, word.path, following.text is None))
         return tuple(flags), tuple(others)
 
