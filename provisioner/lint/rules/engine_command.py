@@ -120,3 +120,20 @@ def headless_engine_with_server(world: World) -> Iterator[Hit]:
                 message = f"reading {name}: with --headless no API server listens: `{name}`"
                 path = (*engine.container.path, name)
                 yield Hit(at=engine.pod.owner, path=path, message=message, fix="remove the probe from headless ranks")
+
+
+@rule("engine-model-twice", Severity.WARNING)
+def engine_model_twice(world: World) -> Iterator[Hit]:
+    """`vllm serve` is given a model as its first word and another one by `--model`.
+
+    The first word wins, and newer releases refuse `--model` beside `serve`: what is loaded is not what the flag says.
+    """
+    for engine in engines(world):
+        flag = engine.find("--model")
+        words = [word.text for word in engine.words]
+        if engine.kind is not EngineKind.VLLM or flag is None or flag.value is None or not engine.others:
+            continue
+        first = engine.words[0].text
+        if first in words and first and not first.startswith("-") and first == engine.others[0].text != flag.value:
+            message = f"reading arguments of vLLM: two models, the first word wins: `{first}` and `{flag.value}`"
+            yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix="keep the model as the first word only")

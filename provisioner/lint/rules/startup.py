@@ -19,6 +19,8 @@ _DOWNLOAD = 250 * 10**6
 """Bytes a second of a download and of loading together on a usual cluster."""
 _VOLUME = 750 * 10**6
 """Bytes a second from a volume that holds the weights already."""
+_PER_GPU = 20 * 10**9
+"""Bytes of an unknown model on each of several GPUs: with less it would be on fewer of them."""
 _USUAL_START_SECONDS = 120
 """Importing, compiling and capturing graphs takes one to two minutes on vLLM and SGLang."""
 _SLOW_STARTERS = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI, EngineKind.NIM])
@@ -29,16 +31,18 @@ def _bytes(engine: Engine, world: World) -> int:
     return weights.stored_bytes if weights else 0
 
 
-def least_seconds(engine: Engine, world: World) -> int:
+def _least_seconds(engine: Engine, world: World) -> int:
     """What a start takes at the very least."""
     return engine.profile.startup_seconds + _bytes(engine, world) // _FASTEST
 
 
-def usual_seconds(engine: Engine, world: World) -> int:
+def _usual_seconds(engine: Engine, world: World) -> int:
     """What a start takes on a usual cluster, weights downloaded where no volume keeps them."""
     start = _USUAL_START_SECONDS if engine.kind in _SLOW_STARTERS else engine.profile.startup_seconds
     is_there = keeps_models(engine) or not is_hub_name(engine)
-    return start + _bytes(engine, world) // (_VOLUME if is_there else _DOWNLOAD)
+    gpus = (engine.count("tensor") or 1) * (engine.count("pipeline") or 1)
+    count = _bytes(engine, world) or (gpus * _PER_GPU if gpus > 1 else 0)
+    return start + count // (_VOLUME if is_there else _DOWNLOAD)
 
 
 def _size(engine: Engine, world: World) -> str:
@@ -56,7 +60,7 @@ def startup_budget_impossible(world: World) -> Iterator[Hit]:
     """
     for engine in engines(world):
         found = probe(engine, "startupProbe")
-        if found is not None and found.is_known and found.budget <= least_seconds(engine, world):
+        if found is not None and found.is_known and found.budget <= _least_seconds(engine, world):
             yield Hit(
                 at=engine.pod.owner,
                 path=found.path,
@@ -77,7 +81,7 @@ def startup_budget_tight(world: World) -> Iterator[Hit]:
         found = probe(engine, "startupProbe")
         if found is None or not found.is_known:
             continue
-        if least_seconds(engine, world) < found.budget < usual_seconds(engine, world):
+        if _least_seconds(engine, world) < found.budget < _usual_seconds(engine, world):
             yield Hit(
                 at=engine.pod.owner,
                 path=found.path,
@@ -87,7 +91,7 @@ def startup_budget_tight(world: World) -> Iterator[Hit]:
 
 
 def _advice(engine: Engine, world: World) -> int:
-    return max(600 if engine.kind in _SLOW_STARTERS else 60, usual_seconds(engine, world))
+    return max(600 if engine.kind in _SLOW_STARTERS else 60, _usual_seconds(engine, world))
 
 
 def _unprotected(engine: Engine) -> Probe | None:
@@ -106,7 +110,7 @@ def liveness_kills_loading_model(world: World) -> Iterator[Hit]:
     """
     for engine in engines(world):
         found = _unprotected(engine)
-        if found is not None and found.budget <= least_seconds(engine, world):
+        if found is not None and found.budget <= _least_seconds(engine, world):
             yield Hit(
                 at=engine.pod.owner,
                 path=found.path,
@@ -125,9 +129,9 @@ def liveness_without_startup_probe(world: World) -> Iterator[Hit]:
     """
     for engine in engines(world):
         found = _unprotected(engine)
-        if found is None or found.budget <= least_seconds(engine, world):
+        if found is None or found.budget <= _least_seconds(engine, world):
             continue
-        if found.budget < usual_seconds(engine, world):
+        if found.budget < _usual_seconds(engine, world):
             yield Hit(
                 at=engine.pod.owner,
                 path=found.path,
