@@ -19,6 +19,7 @@ from provisioner.lint.world import World
 _BRANCHES = {"HEAD", "main", "master", "trunk", "develop", "dev", "latest", "stable", "refs/heads/main"}
 _PARTIAL = re.compile(r"latest|v?[0-9]+(\.[0-9]+)?")
 _RANGE = re.compile(r"[*^~<>|]|\|\||(^|\.)[xX](\.|$)| - ")
+_LONGEST_LABEL = 63
 
 
 @rule("app-source-twice", Severity.ERROR)
@@ -201,6 +202,19 @@ def app_source_path_unknown(world: World) -> Iterator[Hit]:
                 message=f"reading source of application `{app.name}`: there is no such folder: `{folder}`",
                 fix=f"write `{wanted.parent / near}`" if near else "name a folder that exists in the repository",
             )
+
+
+@rule("app-name-too-long", Severity.WARNING)
+def app_name_too_long(world: World) -> Iterator[Hit]:
+    """The name of an Application does not fit into a label.
+
+    Argo CD writes it into the label `app.kubernetes.io/instance` of what it delivers (unless it tracks by annotation),
+    and a label's value has 63 characters at most; a chart's release takes the name too, with 53 at most.
+    """
+    for found in world.of_kind("Application"):
+        if found.group == "argoproj.io" and len(found.name) > _LONGEST_LABEL:
+            message = f"naming application: {len(found.name)} characters are more than 63: `{found.name}`"
+            yield Hit(at=found, path=("metadata", "name"), message=message, fix="shorten the name")
 
 
 @rule("app-source-path-absolute", Severity.ERROR)

@@ -81,6 +81,29 @@ def rollout_needs_free_gpus(world: World) -> Iterator[Hit]:
             )
 
 
+@rule("rollout-stuck-when-scaled-up", Severity.WARNING)
+def rollout_stuck_when_scaled_up(world: World) -> Iterator[Hit]:
+    """A roll-out waits for GPUs that are not free once the scaler has made all replicas.
+
+    At its upper bound the workload takes every GPU of the pools, nodes or the quota; with maxUnavailable 0 a roll-out
+    under full load then never gets a new pod going.
+    """
+    for found in world.of_kind("Deployment"):
+        count, pods = replicas(world, found), pods_made_by(found, world)
+        gpus = pod_gpus(pods[0]) if pods else 0
+        if count is None or not gpus or not _rolls(found) or count.most == count.least:
+            continue
+        lacking, extra = _bounds(found, count.most)
+        capacity = gpu_capacity(world, pods[0])
+        if lacking == 0 and extra and capacity and count.most * gpus <= capacity.count < (count.most + 1) * gpus:
+            strategy = look(found.value, "spec", "strategy") is not None
+            message = (
+                f"rolling out {found.name}: {count.most} replicas take all GPUs, {capacity.source} `{capacity.count}`"
+            )
+            fix = "set maxSurge: 0 and maxUnavailable: 1 (or strategy Recreate), or lower the scaler's bound"
+            yield Hit(at=found, path=("spec", "strategy") if strategy else ("spec",), message=message, fix=fix)
+
+
 @rule("rollout-wants-spare-node", Severity.WARNING)
 def rollout_wants_spare_node(world: World) -> Iterator[Hit]:
     """A roll-out of pods that fill a whole GPU node starts with a pod more than there are replicas.
