@@ -262,12 +262,6 @@ def _templates(world: World) -> Iterator[PodTemplate]:
         yield Predictor(owner, ("spec", "predictor"))
 
 
-def engines_of(world: World, pods: Iterator[PodTemplate]) -> Iterator[Engine]:
-    """The engines in some pod templates."""
-    wanted = {(id(pod.owner), pod.path) for pod in pods}
-    return (engine for engine in engines(world) if (id(engine.pod.owner), engine.pod.path) in wanted)
-
-
 def _recognise(pod: PodTemplate, container: Container) -> Iterator[Engine]:
     if container.is_init:
         return

@@ -6,6 +6,7 @@ tenant cluster's values. Shared by the rules about Argo CD; no rules here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -166,3 +167,15 @@ def sync_options(found: Object) -> Mapping[str, str]:
     """The sync options in an object's annotation."""
     pairs = (part.partition("=") for part in (annotation(found, "sync-options") or "").split(","))
     return {key.strip(): value.strip() for key, _, value in pairs if key.strip()}
+
+
+@lru_cache(maxsize=2)
+def knows_application_health(world: World) -> bool:
+    """Whether `argocd-cm` of the folder has a health check for Applications."""
+    texts = [
+        text
+        for found in world.of_kind("ConfigMap")
+        if found.name == "argocd-cm"
+        for text in (*mapping(found.value, "data"), look(found.value, "data", "resource.customizations"))
+    ]
+    return any(isinstance(text, str) and re.search("argoproj.io[_/]Application", text) for text in texts)

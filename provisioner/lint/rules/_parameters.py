@@ -221,3 +221,19 @@ def _may_match(pattern: str, value: str) -> bool:
         return re.search(pattern, value) is not None
     except (re.error, OverflowError, RecursionError):
         return True
+
+
+_SECRET_ENDS = frozenset(
+    {
+        *(("token",), ("password",), ("passwd",), ("passphrase",), ("credentials",), ("apikey",)),
+        *((owner, "key") for owner in ("api", "access", "private", "secret", "license", "signing", "encryption")),
+        ("client", "secret"),
+        ("webhook", "secret"),
+    }
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a parameter is called like a secret itself, not like the name of one."""
+    words = tuple(word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name))
+    return any(words[-length:] in _SECRET_ENDS for length in (1, 2)) or words == ("secret",)

@@ -17,6 +17,8 @@ from provisioner.lint.rules._nearest import nearest
 from provisioner.lint.values import has_hole, items, literal, mapping
 from provisioner.lint.world import Object, TenantValues, World
 
+CONNECTOR = "loft.sh/connector-type"
+"""The label that makes a Secret a connector."""
 PREFIXES = ("p-", "loft-p-")
 PROJECT_KINDS = (
     "VirtualClusterInstance",

@@ -13,7 +13,8 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.model_servers import Engine
-from provisioner.lint.rules._selectors import equality, selected, selector
+from provisioner.lint.rules._selectors import selected, selector
+from provisioner.lint.rules._services import services
 from provisioner.lint.values import is_known, items, look, mapping, text, whole
 from provisioner.lint.world import Object, World
 
@@ -122,10 +123,7 @@ class Way:
 @lru_cache(maxsize=1)
 def _ways(world: World) -> Mapping[tuple[int, FieldPath], list[Way]]:
     found: dict[tuple[int, FieldPath], list[Way]] = {}
-    for service in world.of_kind("Service"):
-        chosen = equality(look(service.value, "spec", "selector"))
-        if chosen is None or chosen.is_empty or not chosen.is_certain:
-            continue
+    for service, chosen in services(world):
         ways = [
             Way(service, path, item.get("targetPort", item.get("port")))
             for path, item in items(service.value, "spec", "ports")

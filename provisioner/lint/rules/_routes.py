@@ -16,6 +16,8 @@ from provisioner.domain.finding import nearest_name
 from provisioner.lint.model_servers import engines
 from provisioner.lint.rules._applications import applications
 from provisioner.lint.rules._deliveries import deliveries
+from provisioner.lint.rules._selectors import selected
+from provisioner.lint.rules._services import services
 from provisioner.lint.rules._slips import meant
 from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, text, texts, whole
 from provisioner.lint.world import Object, World, same_namespace
@@ -156,6 +158,14 @@ def listeners(owner: Object) -> Iterator[Listener]:
             yield Listener(owner, path, item)
 
 
+def certificate_references(one: Listener) -> Iterator[tuple[FieldPath, str, str | None]]:
+    """The Secrets that a listener takes certificates from: where, name, and the namespace where it names one."""
+    for path, item in items(one.value, "tls", "certificateRefs"):
+        name = literal(item, "name")
+        if name and look(item, "kind") in (None, "Secret") and look(item, "group") in (None, ""):
+            yield (*one.path, *path), name, text(item, "namespace")
+
+
 def gateways(world: World) -> Iterator[Object]:
     """The Gateways of Gateway API, not those of a mesh of the same name."""
     for found in world.of_kind("Gateway"):
@@ -250,12 +260,8 @@ def _engine_services(world: World) -> frozenset[int]:
     pods = {id(engine.pod) for engine in engines(world)}
     return frozenset(
         id(service)
-        for service in world.of_kind("Service")
-        if texts(service.value, "spec", "selector")
-        and any(
-            id(pod) in pods
-            for pod in world.pods_of(texts(service.value, "spec", "selector"), namespace=service.namespace)
-        )
+        for service, chosen in services(world)
+        if any(id(pod) in pods for pod in selected(world, chosen, service.namespace))
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from provisioner.lint.rules._pods import neighbours, others_make_pods
 from provisioner.lint.rules._slips import is_slip
 from provisioner.lint.values import Hole, is_known, items, look, mapping, text, texts
 from provisioner.lint.world import Object, PodTemplate, World
@@ -192,3 +193,22 @@ def selected_namespaces(world: World, found: Selector) -> frozenset[str] | None:
         if found.matches(namespace_labels(space)):
             names.add(space.name)
     return frozenset(names)
+
+
+def nothing_selected(world: World, found: Selector, at: Object) -> tuple[str, str] | None:
+    """Why a selector of an object surely selects no pod, as fact and fix; None where it does or nobody can know."""
+    if selected(world, found, at.namespace):
+        return None
+    elsewhere = next(iter(selected_anywhere(world, found)), None)
+    if elsewhere is not None:
+        return (
+            f"it matches pods of namespace `{elsewhere.namespace}` only",
+            f"selectors look into their own namespace: move the object to `{elsewhere.namespace}`",
+        )
+    pods = neighbours(world, at)
+    near = next(near_misses(found, pods), None)
+    if near is None and (not pods or others_make_pods(world, at.namespace)):
+        return None
+    some = near or pods[0]
+    labels = ", ".join(f"{key}={value}" for key, value in pod_labels(some).items()) or "no labels"
+    return "no pod has these labels", f"correct one side: {some.owner.title} has {labels}"

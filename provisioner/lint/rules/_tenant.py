@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
-from provisioner.lint.values import has_hole, items, literal, look, mapping
+from provisioner.lint.values import has_hole, items, literal, look
 from provisioner.lint.world import Object, TenantValues, World
 
 PRODUCTION = frozenset({"prod", "production"})
@@ -35,7 +35,7 @@ def shares_nodes(tenant: TenantValues) -> bool:
     return not brings_nodes(tenant) and not has_hole(enabled)
 
 
-def release_path(tenant: TenantValues) -> FieldPath:
+def _release_path(tenant: TenantValues) -> FieldPath:
     """Where the Helm release stands in the template, for values that are a template's text."""
     return tenant.path[:-1]
 
@@ -45,7 +45,7 @@ def chart_version(tenant: TenantValues) -> tuple[int, int] | None:
     if tenant.template is None:
         return None
     is_argo = tenant.template.kind == "Application"
-    place = ("spec", "source", "targetRevision") if is_argo else (*release_path(tenant), "chart", "version")
+    place = ("spec", "source", "targetRevision") if is_argo else (*_release_path(tenant), "chart", "version")
     found = re.match(r"v?([0-9]+)\.([0-9]+)\.", literal(tenant.template.value, *place) or "")
     return (int(found[1]), int(found[2])) if found else None
 
@@ -130,8 +130,3 @@ def walk(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
     elif isinstance(value, list):
         for position, item in enumerate(value):
             yield from walk(item, (*path, position))
-
-
-def policy_texts(tenant: TenantValues) -> Mapping[str, Any]:
-    """The `policies` block."""
-    return mapping(tenant.value, "policies")

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from provisioner.domain.finding import Severity, nearest_name, unknown_name_hint
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._platform import PREFIXES
-from provisioner.lint.rules.projects_references import CONNECTOR
+from provisioner.lint.rules._platform import CONNECTOR, PREFIXES
 from provisioner.lint.values import has_hole, items, literal, look, mapping, whole
 from provisioner.lint.world import Object, World
 

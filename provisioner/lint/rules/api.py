@@ -119,7 +119,7 @@ def unknown_kind(world: World) -> Iterator[Hit]:
         by_group.setdefault(group, set()).add(kind)
         homes.setdefault(kind, []).append(f"{group}/{version}" if group else version)
     builtin = {group for group, _, _ in builtin_kinds(world.kubernetes)} | _OLD_GROUPS
-    defined = {(group_of(found), text(found.value, "spec", "names", "kind")) for found in _definitions(world)}
+    defined = {(_group_of(found), text(found.value, "spec", "names", "kind")) for found in _definitions(world)}
     for found in world.objects:
         group, _, kind = key_of(found)
         known = by_group.get(group, set())
@@ -189,7 +189,7 @@ def version_missing(world: World) -> Iterator[Hit]:
             yield Hit(at=at, message=f"reading object of `{version}`: kind is missing", fix="add it")
 
 
-def group_of(definition: Object) -> str:
+def _group_of(definition: Object) -> str:
     """The group that a CustomResourceDefinition is about."""
     return text(definition.value, "spec", "group") or ""
 
@@ -217,7 +217,7 @@ def _custom(world: World) -> Iterator[tuple[Object, Sequence[str]]]:
             for _, version in items(definition.value, "spec", "versions")
             if look(version, "served") is not False and (name := text(version, "name"))
         ]
-        key = (group_of(definition), text(definition.value, "spec", "names", "kind") or "")
+        key = (_group_of(definition), text(definition.value, "spec", "names", "kind") or "")
         served.setdefault(key, []).extend(names)
     for found in world.objects:
         versions = served.get((found.group, found.kind))

@@ -11,9 +11,15 @@ from functools import lru_cache
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import App, annotation, applications, sync_options, wave
+from provisioner.lint.rules._applications import (
+    App,
+    annotation,
+    applications,
+    knows_application_health,
+    sync_options,
+    wave,
+)
 from provisioner.lint.rules._deliveries import Tree, deliveries, tree_of
-from provisioner.lint.rules.argocd import knows_application_health
 from provisioner.lint.values import has_hole, items, literal, look, text, whole
 from provisioner.lint.world import POD_TEMPLATES, Object, World
 

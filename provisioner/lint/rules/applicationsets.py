@@ -260,14 +260,14 @@ def _indistinct(top: list[Mapping[str, Any]], used: set[str], name: str) -> str 
             if names is not None and makes_several(child) and not used & names:
                 return f"nothing of generator `{kinds(child)[0]}` tells them apart"
         listed = elements(generator)
-        if len(listed) > 1 and len(expressions_of(name)) == 1 and len(used) == 1:
+        if len(listed) > 1 and len(_expressions_of(name)) == 1 and len(used) == 1:
             values = [str(element.get(next(iter(used)))) for element in listed]
             if len(set(values)) < len(values):
                 return "two elements have the same value"
     return None
 
 
-def expressions_of(written: str) -> tuple[str, ...]:
+def _expressions_of(written: str) -> tuple[str, ...]:
     """The expressions in one text."""
     return tuple(found.inner for found in expressions(written))
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._applications import FINALIZER, App, annotation, applications
+from provisioner.lint.rules._applications import FINALIZER, App, annotation, applications, knows_application_health
 from provisioner.lint.values import has_hole, items, literal, look, mapping, whole
 from provisioner.lint.world import Object, World
 
@@ -223,7 +222,7 @@ def app_wave_without_health(world: World) -> Iterator[Hit]:
     `resource.customizations.health.argoproj.io_Application` in `argocd-cm` the next wave begins as soon as the
     Application object exists (operator manual, Resource Health).
     """
-    waves = [app for app in applications(world) if not app.is_generated and annotation_wave(app)]
+    waves = [app for app in applications(world) if not app.is_generated and _annotation_wave(app)]
     if waves and not knows_application_health(world):
         app = waves[0]
         yield Hit(
@@ -234,18 +233,6 @@ def app_wave_without_health(world: World) -> Iterator[Hit]:
         )
 
 
-def annotation_wave(app: App) -> str | None:
+def _annotation_wave(app: App) -> str | None:
     """The sync wave of an Application object itself."""
     return annotation(app.at, "sync-wave") if isinstance(app.at, Object) else None
-
-
-@lru_cache(maxsize=2)
-def knows_application_health(world: World) -> bool:
-    """Whether `argocd-cm` of the folder has a health check for Applications."""
-    texts = [
-        text
-        for found in world.of_kind("ConfigMap")
-        if found.name == "argocd-cm"
-        for text in (*mapping(found.value, "data"), look(found.value, "data", "resource.customizations"))
-    ]
-    return any(isinstance(text, str) and re.search("argoproj.io[_/]Application", text) for text in texts)

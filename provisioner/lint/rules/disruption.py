@@ -14,8 +14,7 @@ from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._scaling import replicas
-from provisioner.lint.rules._selectors import Selector, selected, selector
-from provisioner.lint.rules.selectors import nothing_selected
+from provisioner.lint.rules._selectors import Selector, nothing_selected, selected, selector
 from provisioner.lint.values import Hole, look, mapping
 from provisioner.lint.world import Object, PodTemplate, World
 

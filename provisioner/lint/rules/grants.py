@@ -10,8 +10,16 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._routes import GATEWAY_GROUP, ROUTE_KINDS, backends, gateways, listeners, routes, shown
-from provisioner.lint.rules.listeners import certificate_references
+from provisioner.lint.rules._routes import (
+    GATEWAY_GROUP,
+    ROUTE_KINDS,
+    backends,
+    certificate_references,
+    gateways,
+    listeners,
+    routes,
+    shown,
+)
 from provisioner.lint.values import has_hole, is_known, items, text
 from provisioner.lint.world import Object, World
 

@@ -10,6 +10,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._hostnames import hostname_fault, hosts_meet
+from provisioner.lint.rules._ingresses import ingresses
 from provisioner.lint.rules._routes import gateways, listeners, parents, routes
 from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Object, World
@@ -36,7 +37,7 @@ def _written_names(world: World) -> Iterator[_Name]:
     for owner in (*gateways(world), *world.of_kind("ListenerSet", "XListenerSet")):
         for listener in listeners(owner):
             yield from _known(owner, (*listener.path, "hostname"), listener.value.get("hostname"))
-    for ingress in world.of_kind("Ingress"):
+    for ingress in ingresses(world):
         for path, item in items(ingress.value, "spec", "rules"):
             yield from _known(ingress, (*path, "host"), look(item, "host"))
         for path, item in items(ingress.value, "spec", "tls"):

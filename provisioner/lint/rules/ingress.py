@@ -7,43 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules._ingresses import IngressPath, ingress_paths, ingresses
 from provisioner.lint.rules._routes import is_address, shown
 from provisioner.lint.values import has_hole, items, literal, look, mapping, text, whole
 from provisioner.lint.world import Object, World
 
 _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _DEFAULT_CLASS = "ingressclass.kubernetes.io/is-default-class"
-
-
-@dataclass(frozen=True, slots=True)
-class IngressPath:
-    """A path of an Ingress with its host."""
-
-    ingress: Object
-    path: FieldPath
-    host: str | None
-    value: Mapping[str, Any]
-
-
-def ingresses(world: World) -> Iterator[Object]:
-    """The Ingresses of Kubernetes."""
-    for found in world.of_kind("Ingress"):
-        if found.group in ("networking.k8s.io", "extensions"):
-            yield found
-
-
-def ingress_paths(ingress: Object) -> Iterator[IngressPath]:
-    """Every path of an Ingress."""
-    for path, item in items(ingress.value, "spec", "rules"):
-        for inner, part in items(item, "http", "paths"):
-            if isinstance(part, Mapping):
-                yield IngressPath(ingress, (*path, *inner), literal(item, "host"), part)
 
 
 def _backends(ingress: Object) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
@@ -215,7 +190,7 @@ def ingress_host_without_tls(world: World) -> Iterator[Hit]:
         hosts = [host for item in entries for _, host in items(item, "hosts")]
         if (
             not entries
-            or any(not items_known(host) for host in hosts)
+            or any(not _is_known_text(host) for host in hosts)
             or any(not look(item, "hosts") for item in entries)
         ):
             continue
@@ -232,7 +207,7 @@ def ingress_host_without_tls(world: World) -> Iterator[Hit]:
                 )
 
 
-def items_known(value: Any) -> bool:
+def _is_known_text(value: Any) -> bool:
     """Whether a list item is a text that is known."""
     return isinstance(value, str) and not has_hole(value)
 

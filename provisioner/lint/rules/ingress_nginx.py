@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules._ingresses import ingress_paths, ingresses
 from provisioner.lint.rules._routes import is_inference_path, is_quiet_path, serves_models, sounds_like_inference
-from provisioner.lint.rules.ingress import ingress_paths, ingresses
 from provisioner.lint.values import has_hole, literal, look, mapping, text
 from provisioner.lint.world import Object, World
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._routes import Listener, gateways, listeners
+from provisioner.lint.rules._routes import Listener, certificate_references, gateways, listeners
 from provisioner.lint.rules._selectors import NAMESPACE_NAME, namespace_labels, selector
-from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, text
+from provisioner.lint.values import has_hole, is_known, items, look, mapping, text
 from provisioner.lint.world import Object, World
 
 _PLAIN = {"HTTP", "TCP", "UDP"}
@@ -116,14 +115,6 @@ def listener_tls_contradiction(world: World) -> Iterator[Hit]:
                 message=f"setting up TLS: {reason}, listener: `{one.name}`",
                 fix="use HTTPS with certificateRefs, TLS with mode Passthrough and TLSRoutes, or HTTP without `tls`",
             )
-
-
-def certificate_references(one: Listener) -> Iterator[tuple[FieldPath, str, str | None]]:
-    """The Secrets that a listener takes certificates from: where, name, and the namespace where it names one."""
-    for path, item in items(one.value, "tls", "certificateRefs"):
-        name = literal(item, "name")
-        if name and look(item, "kind") in (None, "Secret") and look(item, "group") in (None, ""):
-            yield (*one.path, *path), name, text(item, "namespace")
 
 
 @lru_cache(maxsize=2)

@@ -22,13 +22,14 @@ from provisioner.lint.rules._selectors import (
     NAMESPACE_NAME,
     namespace_matches,
     near_misses,
+    nothing_selected,
     selected,
     selected_anywhere,
     selected_namespaces,
     selector,
 )
+from provisioner.lint.rules._services import services_of
 from provisioner.lint.rules._slips import meant
-from provisioner.lint.rules.selectors import nothing_selected, services_of
 from provisioner.lint.values import Hole, items, look, mapping, text, whole
 from provisioner.lint.world import Object, PodTemplate, World
 

@@ -23,7 +23,7 @@ def _flag_path(engine: Engine, *concepts: str) -> FieldPath:
     return flag.path if flag else engine.gpu_path
 
 
-def wanted_gpus(engine: Engine) -> int | None:
+def _wanted_gpus(engine: Engine) -> int | None:
     """The GPUs that one pod of the engine uses; None where that is unknown or spread over several pods."""
     tensor, pipeline = engine.count("tensor"), engine.count("pipeline")
     data = engine.count("--data-parallel-size-local") if engine.find("--data-parallel-size-local") else None
@@ -43,7 +43,7 @@ def tensor_parallel_above_gpus(world: World) -> Iterator[Hit]:
     tensor x pipeline x data parallel GPUs.
     """
     for engine in engines(world):
-        wanted, gpus = wanted_gpus(engine), engine.gpus
+        wanted, gpus = _wanted_gpus(engine), engine.gpus
         if wanted is not None and gpus is not None and wanted > gpus > 0:
             yield Hit(
                 at=engine.pod.owner,
@@ -60,7 +60,7 @@ def gpus_left_idle(world: World) -> Iterator[Hit]:
     vLLM and SGLang use one GPU unless they are told of a parallel size; the others are allocated, paid for and idle.
     """
     for engine in engines(world):
-        wanted, gpus = wanted_gpus(engine), engine.gpus
+        wanted, gpus = _wanted_gpus(engine), engine.gpus
         if wanted is not None and gpus is not None and wanted < gpus:
             yield Hit(
                 at=engine.pod.owner,

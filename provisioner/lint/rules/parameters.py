@@ -11,18 +11,9 @@ from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity, unknown_name_hint
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._parameters import TYPES, asked, declarations, refusal
+from provisioner.lint.rules._parameters import TYPES, asked, declarations, is_secret_name, refusal
 from provisioner.lint.values import has_hole, is_known, items, literal, look, whole
 from provisioner.lint.world import World
-
-_SECRET_ENDS = frozenset(
-    {
-        *(("token",), ("password",), ("passwd",), ("passphrase",), ("credentials",), ("apikey",)),
-        *((owner, "key") for owner in ("api", "access", "private", "secret", "license", "signing", "encryption")),
-        ("client", "secret"),
-        ("webhook", "secret"),
-    }
-)
 
 
 @rule("parameter-unnamed", Severity.ERROR)
@@ -192,9 +183,3 @@ def secret_as_parameter(world: World) -> Iterator[Hit]:
             if literal(parameter, "type") == "password" or is_secret_name(name):
                 message = f"declaring parameter: a secret is readable in every instance: `{name}`"
                 yield Hit(at=place.owner, path=path, message=message, fix="take the name of a Secret instead")
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a parameter is called like a secret itself, not like the name of one."""
-    words = tuple(word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name))
-    return any(words[-length:] in _SECRET_ENDS for length in (1, 2)) or words == ("secret",)

@@ -16,11 +16,10 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name, unknown_name_hint
 from provisioner.lint.rule import Hit, Located, rule
 from provisioner.lint.rules._nearest import nearest
-from provisioner.lint.rules._parameters import Given, declared, read_given, refusal, variables
+from provisioner.lint.rules._parameters import Given, declared, is_secret_name, read_given, refusal, variables
 from provisioner.lint.rules._platform import TEMPLATE_OF, chosen
 from provisioner.lint.rules._stacks import every_stack
 from provisioner.lint.rules._tenant import deployed_applications, deployed_stacks
-from provisioner.lint.rules.parameters import is_secret_name
 from provisioner.lint.values import has_hole, items, literal, look
 from provisioner.lint.world import World
 
@@ -29,7 +28,7 @@ _MAX_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Giving:
+class _Giving:
     """One place that gives parameters to a template of a kind."""
 
     at: Located
@@ -59,29 +58,29 @@ class Giving:
         return self.path if self.is_text else (*self.path, name)
 
 
-def _givings(world: World) -> Iterator[Giving]:
+def _givings(world: World) -> Iterator[_Giving]:
     for kind, template in TEMPLATE_OF.items():
         for value in world.of_kind(kind):
             spec = look(value.value, "spec")
             name, version = literal(spec, "templateRef", "name"), literal(spec, "templateRef", "version")
-            yield Giving(value, ("spec", "parameters"), look(spec, "parameters"), template, name, version)
+            yield _Giving(value, ("spec", "parameters"), look(spec, "parameters"), template, name, version)
     for tenant in world.tenants:
         for entry in deployed_applications(tenant):
             name, value = literal(entry.value, "template", "name"), look(entry.value, "template", "parameters")
-            yield Giving(tenant, (*entry.path, "template", "parameters"), value, "ArgoCDApplicationTemplate", name)
+            yield _Giving(tenant, (*entry.path, "template", "parameters"), value, "ArgoCDApplicationTemplate", name)
         for entry in deployed_stacks(tenant):
             name, value = literal(entry.value, "templateRef", "name"), look(entry.value, "parameters")
-            yield Giving(tenant, (*entry.path, "parameters"), value, "StackTemplate", name)
+            yield _Giving(tenant, (*entry.path, "parameters"), value, "StackTemplate", name)
     for stack in every_stack(world):
         for task in stack.tasks:
             name = literal(task.value, "argoCDApplication", "templateRef", "name")
             value = look(task.value, "argoCDApplication", "parameters")
             place: FieldPath = (*task.path, "argoCDApplication", "parameters")
-            yield Giving(stack.at, place, value, "ArgoCDApplicationTemplate", name)
+            yield _Giving(stack.at, place, value, "ArgoCDApplicationTemplate", name)
 
 
 @lru_cache(maxsize=1)
-def _known(world: World) -> tuple[tuple[Giving, Mapping[str, Given], Mapping[str, Mapping[str, Any]]], ...]:
+def _known(world: World) -> tuple[tuple[_Giving, Mapping[str, Given], Mapping[str, Mapping[str, Any]]], ...]:
     """Everything given to templates that the world has, as far as it can be read."""
     found = []
     for giving in _givings(world):

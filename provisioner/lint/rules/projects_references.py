@@ -13,15 +13,13 @@ from functools import lru_cache
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, unknown_name_hint
 from provisioner.lint.rule import Hit, Located, rule
-from provisioner.lint.rules._platform import PROJECT_KINDS, TEMPLATE_OF, project_names
+from provisioner.lint.rules._platform import CONNECTOR, PROJECT_KINDS, TEMPLATE_OF, project_names
 from provisioner.lint.rules._pools import offers_of, pools
 from provisioner.lint.rules._slips import Names
 from provisioner.lint.rules._stacks import every_stack
 from provisioner.lint.rules._tenant import deployed_applications, deployed_stacks
 from provisioner.lint.values import has_hole, items, literal
 from provisioner.lint.world import Object, World
-
-CONNECTOR = "loft.sh/connector-type"
 
 
 @dataclass(frozen=True, slots=True)

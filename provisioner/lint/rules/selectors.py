@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator
 
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules._pods import declares, mentions, neighbours, others_make_pods, ports
-from provisioner.lint.rules._selectors import Selector, equality, near_misses, pod_labels, selected, selected_anywhere
+from provisioner.lint.rules._pods import declares, mentions, ports
+from provisioner.lint.rules._selectors import (
+    nothing_selected,
+    selected,
+)
+from provisioner.lint.rules._services import services
 from provisioner.lint.values import Hole, has_hole, items, look, mapping, text, whole
-from provisioner.lint.world import Object, PodTemplate, World, same_namespace
-
-
-def _services(world: World) -> Iterator[tuple[Object, Selector]]:
-    """Services with a selector that is known and says something."""
-    for service in world.of_kind("Service"):
-        found = equality(look(service.value, "spec", "selector"))
-        if not service.group and found is not None and found.is_certain and not found.is_empty:
-            yield service, found
-
-
-def nothing_selected(world: World, found: Selector, at: Object) -> tuple[str, str] | None:
-    """Why a selector of an object surely selects no pod, as fact and fix; None where it does or nobody can know."""
-    if selected(world, found, at.namespace):
-        return None
-    elsewhere = next(iter(selected_anywhere(world, found)), None)
-    if elsewhere is not None:
-        return (
-            f"it matches pods of namespace `{elsewhere.namespace}` only",
-            f"selectors look into their own namespace: move the object to `{elsewhere.namespace}`",
-        )
-    pods = neighbours(world, at)
-    near = next(near_misses(found, pods), None)
-    if near is None and (not pods or others_make_pods(world, at.namespace)):
-        return None
-    some = near or pods[0]
-    labels = ", ".join(f"{key}={value}" for key, value in pod_labels(some).items()) or "no labels"
-    return "no pod has these labels", f"correct one side: {some.owner.title} has {labels}"
+from provisioner.lint.world import Object, PodTemplate, World
 
 
 @rule("service-selects-nothing", Severity.ERROR)
@@ -49,7 +25,7 @@ def service_selects_nothing(world: World) -> Iterator[Hit]:
     Where an operator or a chart of the folder makes pods in that namespace, only near misses are reported: pods that
     have every label of the selector, with another value.
     """
-    for service, found in _services(world):
+    for service, found in services(world):
         why = nothing_selected(world, found, service)
         if why:
             message = f"selecting pods: {why[0]}: {shown(str(found))}"
@@ -58,7 +34,7 @@ def service_selects_nothing(world: World) -> Iterator[Hit]:
 
 def _leading(world: World) -> Iterator[tuple[Object, tuple[PodTemplate, ...], FieldPath, object]]:
     """Every port of every Service with the pods behind it and what it leads to (targetPort, or port)."""
-    for service, found in _services(world):
+    for service, found in services(world):
         pods = selected(world, found, service.namespace)
         for path, item in items(service.value, "spec", "ports"):
             target = look(item, "targetPort")
@@ -194,19 +170,3 @@ def probe_port_unknown(world: World) -> Iterator[Hit]:
                         message = f"probing port: the container has none of that name: {shown(name)}"
                         fix = f"did you mean `{near}`?" if near else "name a port of the container, or give the number"
                         yield Hit(at=pod.owner, path=(*container.path, probe, kind, "port"), message=message, fix=fix)
-
-
-@lru_cache(maxsize=2)
-def _services_by_label(world: World) -> Mapping[tuple[str, str], Sequence[tuple[Object, Selector]]]:
-    found: dict[tuple[str, str], list[tuple[Object, Selector]]] = {}
-    for service, chosen in _services(world):
-        found.setdefault(max(chosen.labels.items(), key=str), []).append((service, chosen))
-    return found
-
-
-def services_of(world: World, pod: PodTemplate) -> Iterator[Object]:
-    """The Services that select a pod."""
-    for label in pod.labels.items():
-        for service, found in _services_by_label(world).get(label, ()):
-            if same_namespace(service.namespace, pod.namespace) and found.matches(pod_labels(pod)):
-                yield service

@@ -22,7 +22,7 @@ _BY_NAME: FieldPath = (*_GATEWAYS, "mappings", "byName")
 _NAMESPACE = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SIDE = re.compile(rf"{_NAMESPACE}/(\*|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)")
 _GATEWAY_GROUP = ".gateway.networking.k8s.io"
-Sides = tuple[FieldPath, str, str]
+_Sides = tuple[FieldPath, str, str]
 
 
 def _shared(world: World) -> Iterator[TenantValues]:
@@ -33,7 +33,7 @@ def _importing(world: World) -> Iterator[TenantValues]:
     return (tenant for tenant in _shared(world) if is_on(tenant.value, *_GATEWAYS, "enabled"))
 
 
-def _mappings(tenant: TenantValues) -> list[Sides]:
+def _mappings(tenant: TenantValues) -> list[_Sides]:
     """Known mappings: path, Gateway in the control plane cluster, Gateway in the tenant cluster."""
     entries = texts(tenant.value, *_BY_NAME).items()
     return [((*_BY_NAME, host), host, own) for host, own in entries if not has_hole(host) and not has_hole(own)]

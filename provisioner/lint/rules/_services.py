@@ -1,0 +1,38 @@
+"""Services whose selectors are known, and which of them select a pod. Pure; no rules stand here.
+
+The rules about Services, routes, engines and network policies look through it. A selector with a hole selects what
+nobody knows, and an empty one nothing; both are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from provisioner.lint.rules._selectors import Selector, equality, pod_labels
+from provisioner.lint.values import look
+from provisioner.lint.world import Object, PodTemplate, World, same_namespace
+
+
+def services(world: World) -> Iterator[tuple[Object, Selector]]:
+    """Services with a selector that is known and says something."""
+    for service in world.of_kind("Service"):
+        found = equality(look(service.value, "spec", "selector"))
+        if not service.group and found is not None and found.is_certain and not found.is_empty:
+            yield service, found
+
+
+@lru_cache(maxsize=2)
+def _services_by_label(world: World) -> Mapping[tuple[str, str], Sequence[tuple[Object, Selector]]]:
+    found: dict[tuple[str, str], list[tuple[Object, Selector]]] = {}
+    for service, chosen in services(world):
+        found.setdefault(max(chosen.labels.items(), key=str), []).append((service, chosen))
+    return found
+
+
+def services_of(world: World, pod: PodTemplate) -> Iterator[Object]:
+    """The Services that select a pod."""
+    for label in pod.labels.items():
+        for service, found in _services_by_label(world).get(label, ()):
+            if same_namespace(service.namespace, pod.namespace) and found.matches(pod_labels(pod)):
+                yield service
