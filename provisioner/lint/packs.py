@@ -23,6 +23,8 @@ from provisioner.rendering.pack import compile_pack
 _HEADS = re.compile(r"(?P<root>.*/)?(templates/(?P<tier>[^/_.][^/]*)/tier|applications/runtimes/[^/]+/runtime)\.yaml")
 _HEAD_NAMES = frozenset({"tier.yaml", "runtime.yaml"})
 _TEMPLATE = ".j2"
+_NO_ATTRIBUTE = re.compile(r"'(?:\w+\.)*(\w+) object' has no attribute '(\w+)'")
+"""How Jinja says that nobody defines a name: in Python's words."""
 
 
 def pack_oddities(names: frozenset[str], texts: Mapping[str, str]) -> Iterator[Oddity]:
@@ -58,8 +60,10 @@ def _findings(error: RejectedError) -> tuple[Finding, ...]:
 
 def _oddity(root: str, rule: str, finding: Finding) -> Oddity:
     file = posixpath.join(root, finding.file) if finding.file else root or "."
-    message = f"{finding.field}: {finding.message}" if finding.field else finding.message
-    return Oddity(rule=rule, file=file, at_line=finding.line or 1, message=message, fix=finding.hint or "correct it")
+    path = (finding.field,) if finding.field else ()
+    message = _NO_ATTRIBUTE.sub(r"reading template: \1 has no `\2`", finding.message)
+    fix = finding.hint or "correct it"
+    return Oddity(rule=rule, file=file, at_line=finding.line or 1, path=path, message=message, fix=fix)
 
 
 def _syntax_errors(texts: Mapping[str, str]) -> Iterator[Oddity]:

@@ -6,11 +6,13 @@ Beside `bad` there may be `bad-<what>` folders, a `baseline` folder for what is 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from provisioner.domain.finding import Finding, Severity
+from provisioner.lint import rules as package
 from provisioner.lint.rules import every_rule
 from tests.lint.worlds import lint, told
 
@@ -66,3 +68,14 @@ def test_every_rule_has_samples_and_a_page(rule: str) -> None:
 
 def test_every_sample_belongs_to_a_rule() -> None:
     assert {path.name for path in SAMPLES.iterdir() if path.is_dir()} <= RULES.keys()
+
+
+def test_rules_share_knowledge_through_private_modules_only() -> None:
+    folder = Path(package.__file__).parent
+    found = {
+        path.name: line
+        for path in folder.glob("[a-z]*.py")
+        for line in path.read_text().splitlines()
+        if re.match(r"from provisioner\.lint\.rules\.[a-z]", line)
+    }
+    assert not found

@@ -32,8 +32,9 @@ def driver_settings_in_engine_app(world: World) -> Iterator[Hit]:
     folders = {engine.pod.owner.folder for engine in engines(world)}
     for engine in engines(world):
         for container in engine.pod.containers:
-            if _DRIVER_WORK.search(" ".join(container.arguments)):
-                message = f"reading container {container.name}: {_WHY}, found `{container.arguments[-1][:60]}`"
+            work = _DRIVER_WORK.search(" ".join(container.arguments))
+            if work:
+                message = f"reading container {container.name}: {_WHY}, found `{work[0]}`"
                 yield Hit(at=engine.pod.owner, path=container.path, message=message, fix="move it there")
         for name in _DRIVER_VARIABLES:
             path = engine.variable(name)
