@@ -29,11 +29,11 @@ AREAS = {
     "Workloads": "workloads workloads_refused references containers images selectors selectors_monitors disruption",
     "Scheduling and quotas": "scheduling scheduling_terms quotas quotas_kueue",
     "Security": "containers_security containers_secrets policies policies_access policies_pod_security",
-    "Network policies and names": "network network_pods dns",
+    "Network policies and names": "network network_pods network_groups dns",
     "Routing": "gateways listeners hostnames routes routes_parents routes_backends routes_timeouts grants ingress "
     "ingress_nginx",
     "Model servers": "engine_command engine_flags engine_address engine_environment engine_memory parallelism "
-    "shared_memory model_cache startup probes rollouts multinode metrics drivers",
+    "shared_memory model_cache startup probes rollouts multinode kserve metrics drivers",
     "Autoscaling": "scalers scalers_triggers scale_to_zero",
     "Argo CD": "applications applications_contents helm_source argocd argocd_projects argocd_annotations syncing "
     "syncing_differences syncing_waves applicationsets applicationsets_generators",
