@@ -16,7 +16,7 @@ from provisioner.lint.model_servers import Engine
 from provisioner.lint.rules._selectors import selected, selector
 from provisioner.lint.rules._services import services
 from provisioner.lint.values import is_known, items, look, mapping, text, whole
-from provisioner.lint.world import Object, World
+from provisioner.lint.world import Object, World, same_namespace
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
@@ -155,8 +155,10 @@ def _scrapes(world: World) -> Mapping[tuple[int, FieldPath], list[Object]]:
         chosen = selector(look(monitor.value, "spec", "selector"))
         if chosen is None or chosen.is_empty or not chosen.is_certain:
             continue
+        spaces = None if mapping(monitor.value, "spec", "namespaceSelector") else monitor.namespace
         for key, through in services.items():
-            if any(chosen.matches(service.labels) for service in through):
+            near = (service for service in through if same_namespace(service.namespace, spaces))
+            if any(chosen.matches(service.labels) for service in near):
                 found.setdefault(key, []).append(monitor)
     return found
 

@@ -185,7 +185,9 @@ def selected_namespaces(world: World, found: Selector) -> frozenset[str] | None:
     """Names of the namespaces that a selector selects as far as the folder shows them; None for every one."""
     if found.is_empty:
         return None
-    names = {found.labels[NAMESPACE_NAME]} if NAMESPACE_NAME in found.labels else set()
+    if NAMESPACE_NAME in found.labels:
+        return frozenset([found.labels[NAMESPACE_NAME]])  # no other one can have this label
+    names: set[str] = set()
     for key, operator, values in found.expressions:
         if key == NAMESPACE_NAME and operator == "In":
             names |= set(values)
