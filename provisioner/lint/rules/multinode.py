@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines, group_size
@@ -10,6 +10,8 @@ from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._capacity import pod_gpus
 from provisioner.lint.rules._reach import probe
 from provisioner.lint.rules._scaling import pods_made_by
+from provisioner.lint.rules._selectors import selected
+from provisioner.lint.rules._services import services
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, look, mapping, text, texts, whole
 from provisioner.lint.world import Container, Object, PodTemplate, World
@@ -27,17 +29,6 @@ def _leader(found: Object, world: World) -> PodTemplate | None:
     return next((pod for pod in pods_made_by(found, world) if pod.path[-1] == "leaderTemplate"), None)
 
 
-def _reaches(selector: Mapping[str, str], found: Object, pod: PodTemplate) -> bool:
-    """Whether a Service's selector matches pods of one template of a LeaderWorkerSet."""
-    for key, value in selector.items():
-        if key == f"{_GROUP}name":
-            if value != found.name:
-                return False
-        elif not key.startswith(_GROUP) and pod.labels.get(key) != value:
-            return False
-    return True
-
-
 @rule("workers-behind-service", Severity.ERROR)
 def workers_behind_service(world: World) -> Iterator[Hit]:
     """A Service sends requests to the workers of a LeaderWorkerSet.
@@ -46,19 +37,14 @@ def workers_behind_service(world: World) -> Iterator[Hit]:
     endpoints a share of all requests is refused. The label `leaderworkerset.sigs.k8s.io/worker-index: "0"` (or a
     label of the leader's template only) selects leaders.
     """
-    groups: dict[str | None, list[Object]] = {}
-    for found in world.of_kind("LeaderWorkerSet"):
-        groups.setdefault(found.namespace, []).append(found)
-    for service in world.of_kind("Service") if groups else ():
-        selector = texts(service.value, "spec", "selector")
-        if not selector or text(service.value, "spec", "clusterIP") == "None" or f"{_GROUP}worker-index" in selector:
+    for service, chosen in services(world) if world.has("LeaderWorkerSet") else ():
+        if text(service.value, "spec", "clusterIP") == "None" or f"{_GROUP}worker-index" in chosen.labels:
             continue
-        spaces = groups if service.namespace is None else (service.namespace, None)
-        for found in [group for space in spaces for group in groups.get(space, ())]:
-            worker, size = _worker(found, world), whole(found.value, "spec", "leaderWorkerTemplate", "size")
-            if worker is not None and size != 1 and _reaches(selector, found, worker):
+        for pod in selected(world, chosen, service.namespace):
+            is_one_pod = whole(pod.owner.value, "spec", "leaderWorkerTemplate", "size") == 1
+            if pod.path[-1:] == ("workerTemplate",) and not is_one_pod:
                 message = (
-                    f"selecting pods of {found.title}: workers answer no requests, and they match `{service.name}`"
+                    f"selecting pods of {pod.owner.title}: workers answer no requests, and they match `{service.name}`"
                 )
                 fix = f'add {_GROUP}worker-index: "0" to the selector'
                 yield Hit(at=service, path=("spec", "selector"), message=message, fix=fix)
