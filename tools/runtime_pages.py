@@ -26,8 +26,10 @@ def runtimes_page() -> str:
 def _facts(runtime: Runtime) -> Iterator[tuple[str, str]]:
     yield "serves", ", ".join(runtime.kinds) + (f": only {', '.join(runtime.models)}" if runtime.models else "")
     yield "profiles", ", ".join(runtime.profiles)
-    yield "port, health, metrics", f"{runtime.port}, `{runtime.health_path}`, " + (
-        f"`{runtime.metrics_path}`" if runtime.metrics_path else "none"
+    yield (
+        "port, health, metrics",
+        f"{runtime.port}, `{runtime.health_path}`, "
+        + (f"`{runtime.metrics_path}`" if runtime.metrics_path else "none"),
     )
     yield "weights", _weights(runtime)
     signals = [f"`{signal}`" for signal, metric in ENGINE_METRICS.items() if metric in runtime.metrics]

@@ -35,8 +35,9 @@ def plan(
 ) -> None:
     """Print what creating an endpoint would do.
 
-    And everything that is wrong with the request. Creates nothing and asks nobody. The request may hold what is to be assumed: profile, kubernetesVersion,
-    platformVersion, and capacity (free GPUs by node type). Ends with 1 when a finding is an error.
+    And everything that is wrong with the request. Creates nothing and asks nobody. The request may hold what is to be
+    assumed: profile, kubernetesVersion, platformVersion, and capacity (free GPUs by node type). Ends with 1 when a
+    finding is an error.
 
     Examples: tenantry plan -f REQUEST.yaml · tenantry plan -f REQUEST.yaml -o json · tenantry plan -f REQUEST.yaml
     --out manifests/

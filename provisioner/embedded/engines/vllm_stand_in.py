@@ -20,7 +20,7 @@ _PARALLEL = 2
 
 
 def parse_serving(arguments: Sequence[str]) -> tuple[Serving, list[str]]:
-    """Reads vLLM's flags (`[vllm] [serve] [MODEL] --served-model-name A B --port N …`) and returns those without effect too.
+    """Reads vLLM's flags (`[vllm] [serve] [MODEL] --served-model-name A B --port N …`); returns what has no effect too.
 
     `--weights` names the folder of the demo's weights.
     """
