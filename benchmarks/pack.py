@@ -1,9 +1,10 @@
 """Endpoints of mixed tiers, from request to YAML text on disk, against what platform teams use for the same job.
 
 A thousand requests are planned and rendered on one core, and each endpoint's objects are written as one stream, as
-`kubectl kustomize -o` writes them. The baselines make the same objects of one endpoint per call: an overlay that
-changes names, labels and an image over a base, and a chart of the same manifests with the same values. CPU seconds are
-compared, so that a busy machine is fair to all. `kubectl` and `helm` are looked for on PATH.
+`kubectl kustomize -o` writes them. Rendering and writing are compared, which is what the baselines do: they make the
+same objects of one endpoint per call, an overlay that changes names, labels and an image over a base, and a chart of
+the same manifests with the same values. CPU seconds are compared, the best of a few rounds of each, so that a busy
+machine is fair to all. `kubectl` and `helm` are looked for on PATH.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from provisioner.admission import admit_endpoint
+from provisioner.catalog.catalog import Catalog
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.manifests import endpoint_files
@@ -28,7 +32,8 @@ ENDPOINTS = 1000
 GOAL_SECONDS = 1.0
 GOAL_RATIO = 100
 CALLS = 5
-REPLICAS = {"multinode": 4}
+REPLICAS = 16
+"""So many that an endpoint is about 60 objects: a replica adds a Service, a route and a policy."""
 
 
 def main() -> None:
@@ -37,9 +42,10 @@ def main() -> None:
     for number in range(len(catalog().tiers)):
         plan_and_render(requests[number], number)  # a shape is compiled once in a process's life
     with tempfile.TemporaryDirectory() as folder:
-        planning, rendering, writing, objects, text = ours(requests, Path(folder))
+        rounds = [ours(requests, Path(folder)) for _ in range(CALLS)]
+        planning, rendering, writing, objects, text = min(rounds, key=lambda took: sum(took[:3]))
         total = planning + rendering
-        rate = objects / (total + writing)
+        rate = objects / (rendering + writing)  # what a baseline does as well; none of them plans anything
         print(
             f"{ENDPOINTS} endpoints of {len(catalog().tiers)} tiers, {objects} objects, {text / 2**20:.1f} MiB of YAML"
         )
@@ -47,7 +53,7 @@ def main() -> None:
         print(f"{'planning':<34}{planning:>9.3f}")
         print(f"{'rendering':<34}{rendering:>9.3f}{objects / rendering:>12,.0f}")
         print(f"{'writing':<34}{writing:>9.3f}")
-        print(f"{'tenantry, all of it':<34}{total + writing:>9.3f}{rate:>12,.0f}")
+        print(f"{'rendering and writing':<34}{rendering + writing:>9.3f}{rate:>12,.0f}")
         ratios = [compare(name, make, Path(folder), rate) for name, make in BASELINES.items()]
     told = "met" if total <= GOAL_SECONDS else "missed"
     print(f"goal: plan and render in {GOAL_SECONDS:g} s: {total:.2f} ({told})")
@@ -59,14 +65,31 @@ def request(number: int) -> dict[str, Any]:
     """A request of one of the tiers, in turn."""
     tiers = sorted(catalog().tiers)
     tier = tiers[number % len(tiers)]
-    scaling = {"minReplicas": 1, "maxReplicas": REPLICAS.get(tier, 8)}
+    scaling = {"minReplicas": 1, "maxReplicas": 4 if tier == "multinode" else REPLICAS}
     return {**catalog().tiers[tier].example, "name": f"chat-{number}", "scaling": scaling}
 
 
 def plan_and_render(raw: Mapping[str, Any], number: int) -> tuple[EndpointPlan, dict[str, bytes]]:
     """One endpoint; a pool's own tree counts, as if it were published anew."""
-    _, plan = admit_endpoint(raw, catalog=catalog(), site=example_site(), endpoint_id=EndpointId(f"ep-{number:010d}"))
+    plan = plan_of(raw, number)
     return plan, render(plan)
+
+
+def plan_of(raw: Mapping[str, Any], number: int) -> EndpointPlan:
+    """The plan of a request, in tiers that allow so many replicas."""
+    _, plan = admit_endpoint(raw, catalog=wide(), site=example_site(), endpoint_id=EndpointId(f"ep-{number:010d}"))
+    return plan
+
+
+@cache
+def wide() -> Catalog:
+    """The catalog that ships, with room for `REPLICAS` replicas in every tier."""
+    tiers = catalog().tiers
+    room = {
+        name: tier.model_copy(update={"limits": tier.limits.model_copy(update={"max_replicas": REPLICAS})})
+        for name, tier in tiers.items()
+    }
+    return replace(catalog(), tiers=room)
 
 
 def render(plan: EndpointPlan) -> dict[str, bytes]:
@@ -78,10 +101,7 @@ def render(plan: EndpointPlan) -> dict[str, bytes]:
 def ours(requests: list[dict[str, Any]], folder: Path) -> tuple[float, float, float, int, int]:
     """CPU seconds of planning, of rendering and of writing; objects and bytes."""
     start = time.process_time()
-    plans = [
-        admit_endpoint(raw, catalog=catalog(), site=example_site(), endpoint_id=EndpointId(f"ep-{at:010d}"))[1]
-        for at, raw in enumerate(requests)
-    ]
+    plans = [plan_of(raw, number) for number, raw in enumerate(requests)]
     planned = time.process_time()
     trees = [render(plan) for plan in plans]
     rendered = time.process_time()
@@ -143,13 +163,16 @@ def compare(
     if shutil.which(command[0]) is None:
         print(f"{name:<34}not measured: `{command[0]}` is not on PATH")
         return None
-    spent = _children()
-    for _ in range(CALLS):
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "HOME": str(folder)})
-    seconds = (_children() - spent) / CALLS
+    seconds = min(_seconds_of(command, folder) for _ in range(CALLS))
     theirs = len(files) / seconds
     print(f"{f'{name}, {len(files)} per call':<34}{seconds:>9.3f}{theirs:>12,.0f}{rate / theirs:>7,.0f}x")
     return rate / theirs
+
+
+def _seconds_of(command: list[str], folder: Path) -> float:
+    spent = _children()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "HOME": str(folder)})
+    return _children() - spent
 
 
 def _children() -> float:

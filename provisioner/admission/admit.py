@@ -14,6 +14,7 @@ from typing import Any
 
 from provisioner.admission.form import (
     Assumptions,
+    Draft,
     draft_of,
     read_form,
     read_plan_form,
@@ -48,10 +49,10 @@ class Forecast:
 
 def parse_request(raw: Any) -> EndpointRequest:
     """The request in a JSON value. Raises RejectedError with every finding about its form."""
-    request = read_form(raw)
-    if isinstance(request, tuple):
-        raise _rejected(request)
-    return request
+    asked = read_form(raw)
+    if isinstance(asked, tuple):
+        raise _rejected(asked)
+    return asked.request
 
 
 def plan_endpoint(
@@ -67,12 +68,7 @@ def plan_endpoint(
     Raises RejectedError with every error.
     """
     world = World(catalog=catalog, site=site, tenant_tiers=tenant_tiers, free_gpus={})
-    decision, findings = judge(draft_of(request), world)
-    if errors := _errors(findings):
-        raise _rejected(errors)
-    if decision is None:
-        raise InvariantError("planning endpoint: no decision and no finding")
-    return make_plan(request, decision, site=site, endpoint_id=endpoint_id)
+    return _plan(request, draft_of(request), world, endpoint_id)
 
 
 def admit_endpoint(
@@ -84,13 +80,12 @@ def admit_endpoint(
     tenant_tiers: Collection[str] | None = None,
 ) -> tuple[EndpointRequest, EndpointPlan]:
     """Request and plan of a JSON value. Raises RejectedError with the errors about form and sense together."""
-    request = read_form(raw)
-    if isinstance(request, tuple):
-        world = World(catalog=catalog, site=site, tenant_tiers=tenant_tiers, free_gpus={})
-        _, findings = judge(sound_part(raw, request), world)
-        raise _rejected((*request, *_errors(findings)))
-    plan = plan_endpoint(request, catalog=catalog, site=site, endpoint_id=endpoint_id, tenant_tiers=tenant_tiers)
-    return request, plan
+    asked = read_form(raw)
+    world = World(catalog=catalog, site=site, tenant_tiers=tenant_tiers, free_gpus={})
+    if isinstance(asked, tuple):
+        _, findings = judge(sound_part(raw, asked), world)
+        raise _rejected((*asked, *_errors(findings)))
+    return asked.request, _plan(asked.request, asked.draft, world, endpoint_id)
 
 
 def forecast_endpoint(raw: Any, *, catalog: Catalog, site: Site) -> Forecast:
@@ -133,6 +128,15 @@ def _assume(site: Site, assumptions: Assumptions) -> Site:
     }
     changes = {name: value for name, value in told.items() if value is not None}
     return site.model_copy(update=changes) if changes else site
+
+
+def _plan(request: EndpointRequest, draft: Draft, world: World, endpoint_id: EndpointId) -> EndpointPlan:
+    decision, findings = judge(draft, world)
+    if errors := _errors(findings):
+        raise _rejected(errors)
+    if decision is None:
+        raise InvariantError("planning endpoint: no decision and no finding")
+    return make_plan(request, decision, site=world.site, endpoint_id=endpoint_id)
 
 
 def _check_served(tier: Tier) -> Iterator[Finding]:

@@ -102,8 +102,8 @@ class Assumptions:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRequest:
-    """A request and what is to be assumed while it is planned."""
+class Asked:
+    """A request whose form holds, its draft, and what is to be assumed while it is planned."""
 
     request: EndpointRequest
     draft: Draft
@@ -124,16 +124,21 @@ class Draft:
     serving: ServingForm | None = None
 
 
-def read_form(raw: Any) -> EndpointRequest | tuple[Finding, ...]:
+def read_form(raw: Any) -> Asked | tuple[Finding, ...]:
     """The request in a JSON value, or every finding about its form."""
     form = validate_fields(RequestForm, raw)
-    return form if isinstance(form, tuple) else _request_of(form)
+    return form if isinstance(form, tuple) else _asked(form, Assumptions())
 
 
-def read_plan_form(raw: Any) -> PlanRequest | tuple[Finding, ...]:
+def read_plan_form(raw: Any) -> Asked | tuple[Finding, ...]:
     """Request and assumptions in a JSON value, or every finding about their form."""
     form = validate_fields(PlanForm, raw)
-    return form if isinstance(form, tuple) else PlanRequest(_request_of(form), _draft_of(form), _assumptions_of(form))
+    return form if isinstance(form, tuple) else _asked(form, _assumptions_of(form))
+
+
+def _asked(form: RequestForm, assumptions: Assumptions) -> Asked:
+    request = _request_of(form)
+    return Asked(request, _draft_of(request, form.serving), assumptions)
 
 
 def _request_of(form: RequestForm) -> EndpointRequest:
@@ -158,21 +163,12 @@ def _assumptions_of(form: PlanForm) -> Assumptions:
     )
 
 
-def _draft_of(form: RequestForm) -> Draft:
-    return Draft(
-        name=form.name,
-        tenant=form.tenant,
-        team=form.team,
-        model=form.model,
-        region=form.region,
-        tier=form.tier,
-        scaling=_scaling_of(form.scaling),
-        serving=form.serving,
-    )
-
-
 def draft_of(request: EndpointRequest) -> Draft:
     """The draft of a request whose form holds."""
+    return _draft_of(request, ServingForm.model_validate_json(json.dumps(dict(request.serving))))
+
+
+def _draft_of(request: EndpointRequest, serving: ServingForm) -> Draft:
     return Draft(
         name=request.name,
         tenant=request.tenant,
@@ -181,7 +177,7 @@ def draft_of(request: EndpointRequest) -> Draft:
         region=request.region,
         tier=request.tier,
         scaling=request.scaling,
-        serving=ServingForm.model_validate_json(json.dumps(dict(request.serving))),
+        serving=serving,
     )
 
 

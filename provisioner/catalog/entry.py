@@ -6,9 +6,9 @@ Field docs are user docs: they appear in the reference tables and the JSON schem
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
+import orjson
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -23,4 +23,4 @@ class Entry(BaseModel):
 
 def digest_of(value: Any) -> str:
     """The SHA-256 of a JSON value, the same whatever the order of keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -55,12 +55,15 @@ class Slots:
 
     def filling(self, values: Mapping[str, SlotValue]) -> list[str]:
         """The escaped texts of all slots in order. Raises InvariantError for values of other slots or types."""
-        if values.keys() != self.single.keys() | self.lists.keys():
+        if len(values) != len(self.single) + len(self.lists) or not self.single.keys() <= values.keys():
             wrong = sorted(values.keys() ^ (self.single.keys() | self.lists.keys()))
             raise InvariantError(f"filling slots: missing or unknown: `{', '.join(wrong)}`", reason="SlotsMismatch")
-        texts = [_text(name, values[name], kind) for name, kind in self.single.items()]
+        texts = [
+            escaped(value) if type(value := values[name]) is str and kind is SlotType.TEXT else _text(name, value, kind)
+            for name, kind in self.single.items()
+        ]
         for name, length in self.lists.items():
-            items = values[name]
+            items = values.get(name, ())
             if isinstance(items, str | int) or len(items) != length:
                 raise InvariantError(f"filling slot `{name}`: not a list of {length}", reason="SlotsMismatch")
             texts += map(escaped, items)

@@ -5,7 +5,7 @@ A group is a folder of `applications/runtimes`; the pack compiles each of its sh
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from provisioner.catalog.runtime import Runtime
@@ -31,12 +31,12 @@ from provisioner.rendering.shape import (
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One folder of templates (`part`) for one shape, and the values of its slots."""
+    """One folder of templates (`part`) for one shape, and the values of its slots, once for each time it is filled."""
 
     part: str
     shape: Hashable
     slots: Slots
-    values: Mapping[str, SlotValue]
+    fillings: Sequence[Mapping[str, SlotValue]]
 
 
 def runtime_groups(plan: EndpointPlan, *, tier: Tier, runtime: Runtime, site: Site) -> Iterator[Group]:
@@ -48,14 +48,13 @@ def runtime_groups(plan: EndpointPlan, *, tier: Tier, runtime: Runtime, site: Si
     _check_site(plan, tier, site)
     if tier.tenancy is not Tenancy.CUSTOMER:
         yield _tenant_group(tier, values.tenant_values(plan))
-    yield Group("endpoint", endpoint_shape(plan, runtime), _ENDPOINT, values.endpoint_values(plan, runtime))
+    yield Group("endpoint", endpoint_shape(plan, runtime), _ENDPOINT, (values.endpoint_values(plan, runtime),))
     yield _workload_group(plan, runtime)
     if site.agent_image:
         leases = Slots(values.AGENT_SLOTS, {"leases": plan.runtime.max_replicas})
-        yield Group("agent", AgentShape(plan.tier, plan.runtime.max_replicas), leases, values.agent_values(plan))
+        yield Group("agent", AgentShape(plan.tier, plan.runtime.max_replicas), leases, (values.agent_values(plan),))
     shape = ReplicaShape(tier=plan.tier, runtime=runtime.name, spans_nodes=spans_nodes(plan))
-    for ordinal in range(plan.runtime.max_replicas):
-        yield Group("replica", shape, _REPLICA, values.replica_values(plan, ordinal))
+    yield Group("replica", shape, _REPLICA, values.replica_values(plan))
 
 
 def _check_site(plan: EndpointPlan, tier: Tier, site: Site) -> None:
@@ -82,7 +81,7 @@ def customer_group(tenant: str, tier: Tier, site: Site) -> Group:
 
 
 def _tenant_group(tier: Tier, filling: Mapping[str, SlotValue]) -> Group:
-    return Group("tenant", TenantShape(tier=tier.name, gpu_resource=quota_resource(tier)), _TENANT, filling)
+    return Group("tenant", TenantShape(tier=tier.name, gpu_resource=quota_resource(tier)), _TENANT, (filling,))
 
 
 def _workload_group(plan: EndpointPlan, runtime: Runtime) -> Group:
@@ -99,7 +98,7 @@ def _workload_group(plan: EndpointPlan, runtime: Runtime) -> Group:
     )
     slots = Slots(values.WORKLOAD_SLOTS, {"arguments": len(arguments), "fetches": len(fetches)})
     filling = values.workload_values(plan, runtime, arguments=arguments, fetches=fetches)
-    return Group("workload", shape, slots, filling)
+    return Group("workload", shape, slots, (filling,))
 
 
 _TENANT = Slots(values.TENANT_SLOTS, {})

@@ -42,7 +42,9 @@ class Pack(Publishing):
         tier, runtime = self._tier(plan.tier), self._runtime(plan.runtime.runtime)
         files: dict[str, bytes] = {}
         for group in runtime_groups(plan, tier=tier, runtime=runtime, site=self._site):
-            files |= self._group(group, tier, runtime).files(group.values)
+            compiled = self._group(group, tier, runtime)
+            for filling in group.fillings:
+                files |= compiled.files(filling)
         return {f"{plan.delivery_path}/{name}": text for name, text in files.items()}
 
     def tenant_tree(self, tenant: str, tier: str) -> dict[str, bytes]:
@@ -51,7 +53,7 @@ class Pack(Publishing):
         if found.tenancy is not Tenancy.CUSTOMER:
             raise InvariantError(f"rendering tenant cluster: the tier has none per customer: `{tier}`")
         group = customer_group(tenant, found, self._site)
-        files = self._group(group, found, None).files(group.values)
+        files = self._group(group, found, None).files(group.fillings[0])
         return {f"tenants/{tenant}/{name}": text for name, text in files.items()}
 
     def _group(self, group: Group, tier: Tier, runtime: Runtime | None) -> Compiled:

@@ -155,17 +155,20 @@ def workload_values(
     }
 
 
-def replica_values(plan: EndpointPlan, ordinal: int) -> dict[str, SlotValue]:
-    """Values of REPLICA_SLOTS for one ordinal."""
-    host = plan.replica_host(ordinal)
-    return {
-        **owner_values(plan),
-        "workload": plan.workload,
-        "replica": host.partition(".")[0],
-        "pod": f"{plan.workload}-{ordinal}",
-        "ordinal": str(ordinal),
-        "host": host,
-    }
+def replica_values(plan: EndpointPlan) -> list[dict[str, SlotValue]]:
+    """Values of REPLICA_SLOTS for every ordinal."""
+    workload = plan.workload
+    same: dict[str, SlotValue] = {**owner_values(plan), "workload": workload}
+    return [
+        {
+            **same,
+            "replica": host.partition(".")[0],
+            "pod": f"{workload}-{ordinal}",
+            "ordinal": str(ordinal),
+            "host": host,
+        }
+        for ordinal, host in enumerate(map(plan.replica_host, range(plan.runtime.max_replicas)))
+    ]
 
 
 def agent_values(plan: EndpointPlan) -> dict[str, SlotValue]:

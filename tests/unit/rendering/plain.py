@@ -65,5 +65,6 @@ class RuntimeTemplates:
         return [
             found
             for name, group, constants in self.used
-            for found in plain_objects(environment, name, constants=constants, values=group.values)
+            for values in group.fillings
+            for found in plain_objects(environment, name, constants=constants, values=values)
         ]
