@@ -98,7 +98,7 @@ def _read_engine(
         return None, (_unknown_runtime(asked.runtime, hint),)
     runtime = runtimes[asked.runtime or model.master.runtime]
     key = model.master.image if runtime.name == model.master.runtime else runtime.name
-    image = asked.image or world.catalog.versions.images.get(key, "")
+    image = asked.image or world.catalog.versions.image(key) or ""
     findings = [
         *check_model(model, runtime, site=world.site, tier=tier, catalog=world.catalog),
         *check_image(image, asked, site=world.site, key=key),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -36,6 +37,11 @@ class Versions:
     images: Mapping[str, str]
     charts: Mapping[str, str]
 
+    def image(self, name: str) -> str | None:
+        """The reference that a master means: by its key here, or written out; None for a key that nobody knows."""
+        is_written_out = "/" in name and re.fullmatch(IMAGE_PATTERN, name) is not None
+        return self.images.get(name) or (name if is_written_out else None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
@@ -46,3 +52,9 @@ class Catalog:
     runtimes: Mapping[str, Runtime]
     versions: Versions
     components: Mapping[str, Component] = field(default_factory=dict)
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Every image reference of versions.yaml and of masters, each once."""
+        written_out = (self.versions.image(model.master.image) for model in self.models.values())
+        return tuple(dict.fromkeys([*self.versions.images.values(), *filter(None, written_out)]))

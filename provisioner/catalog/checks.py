@@ -129,7 +129,7 @@ def _check_runtime(runtime: Runtime, catalog: Catalog) -> Iterator[Finding]:
 
 def _check_model(model: Model, catalog: Catalog) -> Iterator[Finding]:
     master = model.master
-    if master.image not in catalog.versions.images:
+    if catalog.versions.image(master.image) is None:
         yield _unknown("master.image", "image key", master.image, catalog.versions.images)
     runtime = catalog.runtimes.get(master.runtime)
     if runtime is None:

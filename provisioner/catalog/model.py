@@ -37,7 +37,7 @@ class Master(Entry):
     """How the model is served: runtime, image key of versions.yaml, default serving parameters, hardware."""
 
     runtime: str
-    image: Annotated[str, Field(description="key under `images` in versions.yaml")]
+    image: Annotated[str, Field(description="key under `images` in versions.yaml, or a whole image reference")]
     source: Annotated[
         str,
         Field(pattern=r"^[A-Za-z0-9/][A-Za-z0-9._/-]*$", max_length=200, description="what the engine is told to load"),

@@ -16,7 +16,7 @@ def offered_models(catalog: Catalog, site: Site) -> Mapping[str, Model]:
         for model_id, model in sorted(catalog.models.items())
         if is_in_default_catalog(model, site)
         and site.allows_runtime(catalog.runtimes[model.master.runtime])
-        and not site.is_retired(catalog.versions.images[model.master.image])
+        and not site.is_retired(catalog.versions.image(model.master.image) or "")
     }
 
 

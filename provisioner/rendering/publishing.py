@@ -264,7 +264,7 @@ class Publishing:
             "node_types": node_types,
             "number_parameters": numbers,
             "providers": [provider for provider in site.providers if provider.name in node_types],
-            "registries": site.image_registries(self._catalog.versions.images.values()),
+            "registries": site.image_registries(self._catalog.images),
             "runtime_name": published_name("runtime", tier),
             "serving_name": published_name("serving", tier),
             "stack_name": published_name("gpu-stack", tier),

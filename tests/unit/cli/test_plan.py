@@ -111,6 +111,9 @@ def test_a_providers_own_folder_extends_and_replaces_ours(
     request_file.write_text(REQUEST.replace("model: Qwen2-VL-2B-Instruct", "model: acme/private"))
     code, answer = planned(capsys, "-f", str(request_file), "--catalog", str(own))
     assert (code, answer["plan"]["runtime"]["image"]) == (0, digest)
+    (own / "versions.yaml").unlink()
+    (own / "models" / "acme--private.yaml").write_text(text.replace("image: vllm", f"image: {digest}"))
+    assert planned(capsys, "-f", str(request_file), "--catalog", str(own))[1]["plan"]["runtime"]["image"] == digest
     (own / "models" / "acme--private.yaml").write_text("id: acme/private\n")
     code, answer = planned(capsys, "-f", str(request_file), "--catalog", str(own))
     assert code == 1
