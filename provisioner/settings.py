@@ -17,6 +17,7 @@ from provisioner.domain.errors import RejectedError
 VARIABLES: Mapping[str, str] = {
     "TENANTRY_STATE": "state folder: databases, keys, certificates, logs; default: ~/.local/state/tenantry",
     "TENANTRY_SITE": "site.yaml, what differs between installations",
+    "TENANTRY_CATALOG": "folder of models, tiers and runtimes of your own, laid over ours; `--catalog` goes before it",
     "TENANTRY_KUBECONFIG": "kubeconfig of the runtime key, a context per control plane cluster of the site",
     "TENANTRY_BOOTSTRAP_KUBECONFIG": "kubeconfig of the bootstrap key, used to create tenants and publish tiers only",
     "TENANTRY_DATABASE_URL": "where the database is: postgresql://… or sqlite:///…",
@@ -59,6 +60,7 @@ class Settings:
 
     state: Path
     site: Path
+    catalog: Path | None
     kubeconfig: Path
     bootstrap_kubeconfig: Path
     database_url: str = field(repr=False)
@@ -86,6 +88,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         state=state,
         site=_path(environ, "TENANTRY_SITE", state / "site.yaml"),
+        catalog=Path(catalog).expanduser() if (catalog := environ.get("TENANTRY_CATALOG")) else None,
         kubeconfig=kubeconfig,
         bootstrap_kubeconfig=_path(environ, "TENANTRY_BOOTSTRAP_KUBECONFIG", kubeconfig),
         database_url=environ.get("TENANTRY_DATABASE_URL") or f"sqlite:///{state / 'tenantry.sqlite'}",

@@ -134,7 +134,7 @@ async def publish_tiers(settings: Settings, names: Sequence[str]) -> list[str]:
         raise RejectedError(
             f"publishing tiers: unknown name: `{unknown}`", hint=unknown_name_hint(unknown, catalog.tiers)
         )
-    pack = _pack(catalog, site)
+    pack = _pack(catalog, site, settings.catalog)
     clusters = LightkubeClusters(settings.bootstrap_kubeconfig)
     lines = []
     try:
@@ -186,7 +186,7 @@ def load_offer(settings: Settings) -> tuple[Catalog, Site]:
             reason="NoSite",
             hint="start a laptop installation with `tenantry demo`, or set TENANTRY_SITE",
         )
-    return _checked_offer(load_site(settings.site), str(settings.site), overlay=None)
+    return _checked_offer(load_site(settings.site), str(settings.site), overlay=settings.catalog)
 
 
 def load_planning_offer(settings: Settings, *, overlay: Path | None = None) -> tuple[Catalog, Site, bool]:
@@ -260,7 +260,7 @@ def _verbs(settings: Settings, outside: Outside, stack: AsyncExitStack) -> Verbs
     from provisioner.tenants import create as create_tenant
     from provisioner.tenants.world import World as TenantWorld
 
-    clock, pack = SystemClock(), _pack(outside.catalog, outside.site)
+    clock, pack = SystemClock(), _pack(outside.catalog, outside.site, settings.catalog)
     probe = HttpProbe(client_cert=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca)
     stack.push_async_callback(probe.close)
     endpoint_world = EndpointWorld(
@@ -299,10 +299,10 @@ def _open_clusters(kubeconfig: Path, stack: AsyncExitStack) -> LightkubeClusters
     return clusters
 
 
-def _pack(catalog: Catalog, site: Site) -> Pack:
+def _pack(catalog: Catalog, site: Site, overlay: Path | None) -> Pack:
     from provisioner.rendering.pack import compile_pack
 
-    return compile_pack(catalog, site)
+    return compile_pack(catalog, site, overlay=overlay)
 
 
 def _bound(listen: Listen) -> socket.socket:

@@ -12,6 +12,7 @@ CatalogOption = Annotated[
     typer.Option(
         "--catalog",
         metavar="DIR",
+        envvar="TENANTRY_CATALOG",
         help="Models, tiers and runtimes of your own: a folder with models/, templates/ or applications/runtimes/.",
     ),
 ]

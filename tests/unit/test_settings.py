@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from provisioner.catalog.pack import example_site, pack_root
 from provisioner.domain.errors import RejectedError
 from provisioner.settings import (
     VARIABLES,
@@ -16,6 +17,7 @@ from provisioner.settings import (
     read_operator_key,
     read_settings,
 )
+from provisioner.wiring import load_offer, load_planning_offer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,6 +35,17 @@ def test_everything_follows_the_state_folder(tmp_path: Path) -> None:
     settings = read_settings({"TENANTRY_STATE": str(tmp_path)})
     assert settings.site == tmp_path / "site.yaml"
     assert settings.database_url.endswith(str(tmp_path / "tenantry.sqlite"))
+
+
+def test_a_catalog_of_ones_own_is_what_the_processes_offer(tmp_path: Path) -> None:
+    assert read_settings({}).catalog is None
+    source = pack_root() / "templates" / "dedicated" / "tier.yaml"
+    text = source.read_text().replace("name: dedicated", "name: gold").replace("tier: dedicated", "tier: gold")
+    (tmp_path / "templates" / "gold").mkdir(parents=True)
+    (tmp_path / "templates" / "gold" / "tier.yaml").write_text(text)
+    settings = read_settings({"TENANTRY_CATALOG": str(tmp_path), "TENANTRY_SITE": str(example_site())})
+    assert {"gold", "dedicated"} <= set(load_offer(settings)[0].tiers)
+    assert "gold" in load_planning_offer(settings, overlay=settings.catalog)[0].tiers
 
 
 def test_the_bootstrap_key_is_apart_from_the_runtime_key() -> None:
