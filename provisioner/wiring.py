@@ -178,35 +178,31 @@ async def open_inventory(settings: Settings) -> AsyncIterator[Inventory]:
 
 def load_offer(settings: Settings) -> tuple[Catalog, Site]:
     """The catalog and the site, checked against each other. Raises RejectedError with every finding."""
-    from provisioner.catalog.loader import load_site
-
-    if not settings.site.exists():
-        raise RejectedError(
-            f"reading the site: no such file: {settings.site}",
-            reason="NoSite",
-            hint="start a laptop installation with `tenantry demo`, or set TENANTRY_SITE",
-        )
-    return _checked_offer(load_site(settings.site), str(settings.site), overlay=settings.catalog)
+    return _checked_offer(settings.site, overlay=settings.catalog)
 
 
 def load_planning_offer(settings: Settings, *, overlay: Path | None = None) -> tuple[Catalog, Site, bool]:
     """The catalog with a provider's own folder laid over it, the site, and whether that is only the example site
     because no installation is set up. For what is decided offline. Raises RejectedError with every finding."""
-    from provisioner.catalog.loader import load_site
     from provisioner.catalog.pack import example_site
 
     is_example = settings.site == settings.state / "site.yaml" and not settings.site.exists()
-    path = example_site() if is_example else settings.site
-    return *_checked_offer(load_site(path), path.name, overlay=overlay), is_example
+    return *_checked_offer(example_site() if is_example else settings.site, overlay=overlay), is_example
 
 
-def _checked_offer(site: Site, name: str, *, overlay: Path | None) -> tuple[Catalog, Site]:
+def _checked_offer(path: Path, *, overlay: Path | None) -> tuple[Catalog, Site]:
     from provisioner.catalog.checks import check_site
-    from provisioner.catalog.loader import load_catalog
+    from provisioner.catalog.loader import load_catalog, load_site
 
-    catalog = load_catalog(overlay=overlay)
+    if not path.exists():
+        raise RejectedError(
+            f"reading the site: no such file: {path}",
+            reason="NoSite",
+            hint="start a laptop installation with `tenantry demo`, or set TENANTRY_SITE",
+        )
+    site, catalog = load_site(path), load_catalog(overlay=overlay)
     if findings := check_site(site, catalog):
-        raise RejectedError(f"loading the site `{name}`", reason="BadSite", findings=tuple(findings))
+        raise RejectedError(f"loading the site `{path}`", reason="BadSite", findings=tuple(findings))
     return catalog, site
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="REQUEST.yaml, or - for standard input.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", help="Write the manifests into this folder, which must be new or empty.")
+    Path | None,
+    typer.Option(
+        "--out",
+        help="Write the manifests into this folder, which must be new or empty; those of a shared pool below pool/.",
+    ),
 ]
 
 
@@ -44,27 +48,36 @@ def plan(
     """
     from provisioner.cli.requestfile import read_request
 
+    unread: str | None = str(file)
     try:
         request = read_request(file)
+        unread = None
         forecast, files = _forecast(request.body, catalog)
     except RejectedError as error:
-        _print(error.findings or (_unread(error, file),), None, output)
+        _print(error.findings or (_unread(error, unread),), None, output)
         raise typer.Exit(1) from error
     findings = tuple(located(finding, request.name, request.lines) for finding in forecast.findings)
     is_refused = any(finding.severity is Severity.ERROR for finding in findings)
-    _print(findings, _view(forecast, files), output)
+    _print(findings, _view(forecast, files.endpoint), output)
     if is_refused:
         raise typer.Exit(1)
     if out is not None:
         from provisioner.cli.folder import write_folder
 
-        write_folder(out, files)
-        say(f"wrote {len(files)} manifests below {out}")
+        write_folder(out, {**files.endpoint, **files.pool})
+        say(f"wrote {len(files.endpoint) + len(files.pool)} manifests below {out}")
 
 
-def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, Mapping[str, bytes]]:
+class _Files(NamedTuple):
+    """Manifests by path: what creating the endpoint brings, and what the pool that serves it is made of."""
+
+    endpoint: Mapping[str, bytes]
+    pool: Mapping[str, bytes]
+
+
+def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, _Files]:
     from provisioner.admission import assume, forecast_endpoint
-    from provisioner.rendering.manifests import endpoint_files
+    from provisioner.rendering.manifests import endpoint_files, pool_files
     from provisioner.rendering.pack import compile_pack
     from provisioner.settings import read_settings
     from provisioner.wiring import load_planning_offer
@@ -74,13 +87,13 @@ def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, Mapp
         say("no installation is set up: planning with the example site, see TENANTRY_SITE")
     forecast = forecast_endpoint(body, catalog=catalog, site=site)
     if forecast.plan is None:
-        return forecast, {}
+        return forecast, _Files({}, {})
     pack = compile_pack(catalog, assume(site, body), overlay=own)
     try:
-        return forecast, endpoint_files(pack, forecast.plan)
+        return forecast, _Files(endpoint_files(pack, forecast.plan), pool_files(pack, forecast.plan))
     except RejectedError as error:  # a template of the pack does not render
         findings = error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)
-        return replace(forecast, plan=None, findings=(*forecast.findings, *findings)), {}
+        return replace(forecast, plan=None, findings=(*forecast.findings, *findings)), _Files({}, {})
 
 
 def _view(forecast: Forecast, files: Mapping[str, bytes]) -> ForecastPlanView | None:
@@ -161,6 +174,7 @@ def _rollout(rollout: RolloutView | None) -> str | None:
     return f"{rollout.mode}{gap}: {rollout.reason}"
 
 
-def _unread(error: RejectedError, file: Path) -> Finding:
+def _unread(error: RejectedError, file: str | None) -> Finding:
+    """The finding about a request file, or about what else could not be read."""
     hint = error.hint or "write the request as YAML or JSON in UTF-8, of at most 256 KiB"
-    return Finding(reason=error.reason, message=error.message, hint=hint, file=str(file), line=1)
+    return Finding(reason=error.reason, message=error.message, hint=hint, file=file, line=1 if file else None)

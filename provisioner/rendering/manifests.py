@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from provisioner.domain.plan import EndpointPlan
+from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.pack import Pack
 
 _KIND = re.compile(rb"^kind: (\w+)$", re.MULTILINE)
@@ -16,6 +17,17 @@ def endpoint_files(pack: Pack, plan: EndpointPlan) -> dict[str, bytes]:
     """Path -> canonical YAML: `platform/` goes to the control plane cluster, the rest to the delivery repository."""
     files = {f"platform/{name}": text for name, text in pack.placed_files(plan).items()}
     return files if plan.pool else files | pack.runtime_tree(plan)
+
+
+def pool_files(pack: Pack, plan: EndpointPlan) -> dict[str, bytes]:
+    """What the pool of an endpoint is made of, which is published with the tier and there before any endpoint: path ->
+    canonical YAML, below `pool/`; nothing in a tier without pools."""
+    if not plan.pool:
+        return {}
+    instance = pack.instance(plan)
+    name = f"{instance['metadata']['namespace']}.virtualclusterinstance.{instance['metadata']['name']}.yaml"
+    files = {name: canonical_yaml(instance).encode(), **pack.runtime_tree(plan)}
+    return {f"pool/{name}": text for name, text in files.items()}
 
 
 def kinds(files: Mapping[str, bytes]) -> dict[str, int]:

@@ -92,6 +92,15 @@ def test_manifests_are_written_whole_or_not_at_all(
     assert written == {path.relative_to(again).as_posix(): path.read_bytes() for path in again.rglob("*.yaml")}
 
 
+def test_the_pool_that_serves_an_endpoint_is_written_beside_it(request_file: Path, tmp_path: Path) -> None:
+    request_file.write_text(REQUEST.replace("dedicated", "shared"))
+    out = tmp_path / "out"
+    assert main(["plan", "-f", str(request_file), "--out", str(out)]) == 0
+    assert {path.name for path in out.iterdir()} == {"platform", "pool"}
+    assert [path for path in out.rglob("*.statefulset.*") if path.is_relative_to(out / "pool")]
+    assert main(["lint", str(out)]) == 0
+
+
 def test_nothing_is_written_for_a_refused_request(request_file: Path, tmp_path: Path) -> None:
     request_file.write_text(REQUEST.replace("acme", "pool"))
     assert main(["plan", "-f", str(request_file), "--out", str(tmp_path / "out")]) == 1
