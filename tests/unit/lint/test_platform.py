@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.lint.rules._parameters import read_given, refusal
+from provisioner.lint.rules._parameters import is_secret_name, read_given, refusal
 from provisioner.lint.rules._platform import allows, parts_of
-from provisioner.lint.rules.parameters import is_secret_name
 from tests.lint.worlds import lint
 
 PROVIDER = """
