@@ -68,7 +68,7 @@ def items(value: Any, *path: str | int) -> Iterator[tuple[FieldPath, Any]]:
 def text(value: Any, *path: str | int) -> str | None:
     """The text at a path; None for a hole and for anything else."""
     found = look(value, *path)
-    return found if isinstance(found, str) and not isinstance(found, Hole) else None
+    return found if type(found) is str else None  # a hole is a kind of str
 
 
 def literal(value: Any, *path: str | int) -> str | None:
@@ -85,4 +85,4 @@ def whole(value: Any, *path: str | int) -> int | None:
 
 def texts(value: Any, *path: str | int) -> Mapping[str, str]:
     """The entries of the mapping at a path whose values are known texts, such as labels."""
-    return {key: item for key, item in mapping(value, *path).items() if isinstance(item, str) and is_known(item)}
+    return {key: item for key, item in mapping(value, *path).items() if type(item) is str}

@@ -252,16 +252,16 @@ class World:
 
     def find(self, kind: str, name: str, *, namespace: str | None = None) -> Object | None:
         """The object of that name in the same namespace, None where there is none."""
-        return next(
-            (value for value in self._named.get((kind, name), ()) if same_namespace(value.namespace, namespace)),
-            None,
-        )
+        named = self._named.get((kind, name), {})
+        if namespace is None:
+            return next(iter(named.values()), None)
+        return named.get(namespace) or named.get(None)
 
     @cached_property
-    def _named(self) -> Mapping[tuple[str, str], Sequence[Object]]:
-        found: dict[tuple[str, str], list[Object]] = {}
+    def _named(self) -> Mapping[tuple[str, str], Mapping[str | None, Object]]:
+        found: dict[tuple[str, str], dict[str | None, Object]] = {}
         for value in self.objects:
-            found.setdefault((value.kind, value.name), []).append(value)
+            found.setdefault((value.kind, value.name), {}).setdefault(value.namespace, value)
         return found
 
     @cached_property
@@ -283,15 +283,28 @@ class World:
                 found.setdefault(label, []).append(pod)
         return found
 
+    @cached_property
+    def _pods_by_place(self) -> Mapping[tuple[str | None, tuple[str, str]], Sequence[PodTemplate]]:
+        """By namespace and label: namespaces made from one template have the same labels again and again."""
+        found: dict[tuple[str | None, tuple[str, str]], list[PodTemplate]] = {}
+        for label, pods in self._pods_by_label.items():
+            for pod in pods:
+                found.setdefault((pod.namespace, label), []).append(pod)
+        return found
+
     def pods_of(self, labels: Mapping[str, str], *, namespace: str | None) -> Iterator[PodTemplate]:
         """The pod templates whose labels include all of `labels`; every one of the namespace for an empty mapping."""
         if not labels:
             yield from self.pods_in(namespace)
             return
-        candidates = min((self._pods_by_label.get(label, ()) for label in labels.items()), key=len)
-        for pod in candidates:
-            if labels.items() <= pod.labels.items() and same_namespace(pod.namespace, namespace):
+        for pod in min((self._labelled(label, namespace) for label in labels.items()), key=len):
+            if labels.items() <= pod.labels.items():
                 yield pod
+
+    def _labelled(self, label: tuple[str, str], namespace: str | None) -> Sequence[PodTemplate]:
+        if namespace is None:
+            return self._pods_by_label.get(label, ())
+        return (*self._pods_by_place.get((namespace, label), ()), *self._pods_by_place.get((None, label), ()))
 
     @cached_property
     def _pods_by_namespace(self) -> Mapping[str | None, Sequence[PodTemplate]]:

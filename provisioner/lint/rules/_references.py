@@ -6,7 +6,7 @@ Secrets. Their names count as there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -69,12 +69,11 @@ class Reference:
 
 
 @lru_cache(maxsize=2)
-def offered(world: World) -> Mapping[str, Mapping[str, tuple[Offered, ...]]]:
+def offered(world: World) -> Mapping[str, Mapping[str, Sequence[Offered]]]:
     """Names by kind, with all places that offer them."""
-    found: dict[str, dict[str, tuple[Offered, ...]]] = {}
+    found: dict[str, dict[str, list[Offered]]] = {}
     for kind, offer in (*_objects(world), *_generated(world)):
-        names = found.setdefault(kind, {})
-        names[offer.name] = (*names.get(offer.name, ()), offer)
+        found.setdefault(kind, {}).setdefault(offer.name, []).append(offer)
     return found
 
 

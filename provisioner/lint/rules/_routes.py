@@ -20,7 +20,7 @@ from provisioner.lint.rules._selectors import selected
 from provisioner.lint.rules._services import services
 from provisioner.lint.rules._slips import meant
 from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, text, texts, whole
-from provisioner.lint.world import Object, World, same_namespace
+from provisioner.lint.world import Object, World
 
 GATEWAY_GROUP = "gateway.networking.k8s.io"
 ROUTE_KINDS = ("HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
@@ -186,11 +186,12 @@ class Shown:
     def __init__(self, world: World) -> None:
         self._world = world
         self._by_name: dict[tuple[str, str], list[Object]] = {}
-        self._namespaces: dict[str, set[str | None]] = {}
+        self._in_space: dict[str, dict[str | None, dict[str, Object]]] = {}
         for kind in ("Service", "Gateway", "InferencePool", "ListenerSet", "XListenerSet", "Backend"):
             for found in gateways(world) if kind == "Gateway" else world.of_kind(kind):
                 self._by_name.setdefault((kind, found.name), []).append(found)
-                self._namespaces.setdefault(kind, set()).add(found.namespace)
+                names = self._in_space.setdefault(kind, {}).setdefault(found.namespace, {})
+                names.setdefault(found.name, found)
 
     @cached_property
     def _open(self) -> set[str | None]:
@@ -207,27 +208,29 @@ class Shown:
 
     def find(self, kind: str, name: str, namespace: str | None) -> Object | None:
         """The object of a kind and name in a namespace."""
-        return next((found for found in self.named(kind, name) if same_namespace(found.namespace, namespace)), None)
+        if namespace is None:
+            return next(iter(self.named(kind, name)), None)
+        spaces = self._in_space.get(kind, {})
+        return next((found for space in (namespace, None) if (found := spaces.get(space, {}).get(name))), None)
 
     def names(self, kind: str, namespace: str | None) -> list[str]:
         """The names of a kind in a namespace."""
-        return [
-            name
-            for (other, name), objects in self._by_name.items()
-            if other == kind and any(same_namespace(found.namespace, namespace) for found in objects)
-        ]
+        spaces = self._in_space.get(kind, {})
+        chosen = spaces if namespace is None else (namespace, None)
+        return list(dict.fromkeys(name for space in chosen for name in spaces.get(space, ())))
 
     def lacks(self, kind: str, name: str, namespace: str | None) -> bool:
         """Whether the folder shows that there is no such object."""
-        if kind not in self._namespaces or self.find(kind, name, namespace):
+        if kind not in self._in_space or self.find(kind, name, namespace):
             return False
         if kind == "Service" and self._is_made(name, namespace):
             return False
         if namespace in self._open:
             return meant(name, self.names(kind, namespace)) is not None
-        seen = self._namespaces[kind]
+        seen = self._in_space[kind]
         is_seen = namespace is None or namespace in seen or None in seen
-        return is_seen or (kind == "Service" and any(pod.namespace == namespace for pod in self._world.pods))
+        pods = self._world.pods_in(namespace)
+        return is_seen or (kind == "Service" and any(pod.namespace == namespace for pod in pods))
 
     def near(self, kind: str, name: str, namespace: str | None) -> str | None:
         """The name in the namespace that was most likely meant."""

@@ -14,7 +14,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.values import Hole, is_known, items, look, mapping, text, whole
-from provisioner.lint.world import Object, PodTemplate, World, same_namespace
+from provisioner.lint.world import Object, PodTemplate, World
 
 WORKLOADS = ("Deployment", "StatefulSet", "ReplicaSet", "LeaderWorkerSet")
 RESOURCE_TRIGGERS = frozenset(["cpu", "memory"])
@@ -103,8 +103,10 @@ class Replicas:
 
 def scaler_of(world: World, owner: Object, *, namespace: str | None) -> Scaler | None:
     """What decides about the replicas of a workload that is, or may be, in a namespace."""
-    found = _by_target(world).get((owner.kind, owner.name), ())
-    return next((scaler for scaler in found if same_namespace(scaler.at.namespace, namespace)), None)
+    found = _by_target(world).get((owner.kind, owner.name), {})
+    if namespace is None:
+        return next(iter(found.values()), None)
+    return found.get(namespace) or found.get(None)
 
 
 def replicas(world: World, owner: Object) -> Replicas | None:
@@ -122,11 +124,12 @@ def replicas(world: World, owner: Object) -> Replicas | None:
 
 
 @lru_cache(maxsize=2)
-def _by_target(world: World) -> Mapping[tuple[str, str], list[Scaler]]:
-    found: dict[tuple[str, str], list[Scaler]] = {}
+def _by_target(world: World) -> Mapping[tuple[str, str], Mapping[str | None, Scaler]]:
+    """The first scaler of each namespace, by kind and name of what it scales."""
+    found: dict[tuple[str, str], dict[str | None, Scaler]] = {}
     for scaler in scalers(world):
         if scaler.kind is not None and scaler.name is not None:
-            found.setdefault((scaler.kind, scaler.name), []).append(scaler)
+            found.setdefault((scaler.kind, scaler.name), {}).setdefault(scaler.at.namespace, scaler)
     return found
 
 

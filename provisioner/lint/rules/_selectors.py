@@ -170,15 +170,30 @@ def namespace_labels(namespace: Object) -> Mapping[str, Any]:
     return {NAMESPACE_NAME: namespace.name, **mapping(namespace.value, "metadata", "labels")}
 
 
+@lru_cache(maxsize=2)
+def _spaces_by_label(world: World) -> Mapping[tuple[str, str | None], Sequence[Object]]:
+    """The Namespaces by each of their labels; those with a hole by its name and None."""
+    found: dict[tuple[str, str | None], list[Object]] = {}
+    for space in world.of_kind("Namespace"):
+        for key, value in namespace_labels(space).items():
+            if isinstance(value, str):
+                found.setdefault((key, value if is_known(value) else None), []).append(space)
+    return found
+
+
+def matching_namespaces(world: World, found: Selector) -> Iterator[Object]:
+    """The Namespaces of the folder that a selector selects, or may select."""
+    label = next(iter(found.labels.items()), None)
+    by_label = _spaces_by_label(world) if label else {}
+    spaces = (*by_label.get(label, ()), *by_label.get((label[0], None), ())) if label else world.of_kind("Namespace")
+    return (space for space in spaces if found.matches(namespace_labels(space)))
+
+
 def namespace_matches(world: World, found: Selector) -> bool | None:
     """Whether a namespace selector selects a namespace; None when the folder does not tell."""
-    if found.is_empty:
+    if found.is_empty or any(matching_namespaces(world, found)):
         return True
-    spaces = tuple(world.of_kind("Namespace"))
-    for space in spaces:
-        if found.matches(namespace_labels(space)):
-            return True
-    return False if spaces and found.is_certain else None
+    return False if world.has("Namespace") and found.is_certain else None
 
 
 def selected_namespaces(world: World, found: Selector) -> frozenset[str] | None:
@@ -191,10 +206,7 @@ def selected_namespaces(world: World, found: Selector) -> frozenset[str] | None:
     for key, operator, values in found.expressions:
         if key == NAMESPACE_NAME and operator == "In":
             names |= set(values)
-    for space in world.of_kind("Namespace"):
-        if found.matches(namespace_labels(space)):
-            names.add(space.name)
-    return frozenset(names)
+    return frozenset(names | {space.name for space in matching_namespaces(world, found)})
 
 
 def nothing_selected(world: World, found: Selector, at: Object) -> tuple[str, str] | None:

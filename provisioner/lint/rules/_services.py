@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from provisioner.lint.rules._selectors import Selector, equality, pod_labels
 from provisioner.lint.values import look
-from provisioner.lint.world import Object, PodTemplate, World, same_namespace
+from provisioner.lint.world import Object, PodTemplate, World
 
 
 def services(world: World) -> Iterator[tuple[Object, Selector]]:
@@ -23,16 +23,22 @@ def services(world: World) -> Iterator[tuple[Object, Selector]]:
 
 
 @lru_cache(maxsize=2)
-def _services_by_label(world: World) -> Mapping[tuple[str, str], Sequence[tuple[Object, Selector]]]:
-    found: dict[tuple[str, str], list[tuple[Object, Selector]]] = {}
+def _services_by_label(
+    world: World,
+) -> Mapping[tuple[str, str], Mapping[str | None, Sequence[tuple[Object, Selector]]]]:
+    """By one label of their selectors, and by namespace."""
+    found: dict[tuple[str, str], dict[str | None, list[tuple[Object, Selector]]]] = {}
     for service, chosen in services(world):
-        found.setdefault(max(chosen.labels.items(), key=str), []).append((service, chosen))
+        spaces = found.setdefault(max(chosen.labels.items(), key=str), {})
+        spaces.setdefault(service.namespace, []).append((service, chosen))
     return found
 
 
 def services_of(world: World, pod: PodTemplate) -> Iterator[Object]:
     """The Services that select a pod."""
     for label in pod.labels.items():
-        for service, found in _services_by_label(world).get(label, ()):
-            if same_namespace(service.namespace, pod.namespace) and found.matches(pod_labels(pod)):
-                yield service
+        by_space = _services_by_label(world).get(label, {})
+        for space in by_space if pod.namespace is None else (pod.namespace, None):
+            for service, found in by_space.get(space, ()):
+                if found.matches(pod_labels(pod)):
+                    yield service

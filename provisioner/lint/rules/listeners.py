@@ -9,7 +9,7 @@ from typing import Any
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._routes import Listener, certificate_references, gateways, listeners
-from provisioner.lint.rules._selectors import NAMESPACE_NAME, namespace_labels, selector
+from provisioner.lint.rules._selectors import NAMESPACE_NAME, matching_namespaces, selector
 from provisioner.lint.values import has_hole, is_known, items, look, mapping, text
 from provisioner.lint.world import Object, World
 
@@ -245,14 +245,14 @@ def listener_selector_matches_nothing(world: World) -> Iterator[Hit]:
     The folder holds Namespaces and none of them carries the labels of `allowedRoutes.namespaces.selector`: no route
     attaches.
     """
-    namespaces = list(world.of_kind("Namespace"))
+    names = {found.name for found in world.of_kind("Namespace")}
     for one in _listeners(world):
         wanted = selector(look(one.value, "allowedRoutes", "namespaces", "selector"))
-        if not wanted or not namespaces or text(one.value, "allowedRoutes", "namespaces", "from") != "Selector":
+        if not wanted or not names or text(one.value, "allowedRoutes", "namespaces", "from") != "Selector":
             continue
         named = wanted.labels.get(NAMESPACE_NAME)
-        is_shown = named is None or any(found.name == named for found in namespaces)
-        if is_shown and not any(wanted.matches(namespace_labels(found)) for found in namespaces):
+        is_shown = named is None or named in names
+        if is_shown and not any(matching_namespaces(world, wanted)):
             yield Hit(
                 at=one.owner,
                 path=(*one.path, "allowedRoutes", "namespaces", "selector"),
