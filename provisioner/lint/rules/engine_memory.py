@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines
@@ -45,6 +46,7 @@ class _Room:
         return f"{self.gpus} x {_gb(self.each)} x {self.share:g} = {_gb(self.total)}"
 
 
+@lru_cache(maxsize=20_000)
 def _room(engine: Engine, world: World) -> _Room | None:
     tensor, pipeline = engine.count("tensor"), engine.count("pipeline")
     each = gpu_memory(engine, world)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines
@@ -18,6 +19,7 @@ _ROUGH = 0.8
 _WORTH_KEEPING = 10 * 10**9
 
 
+@lru_cache(maxsize=20_000)
 def _cache_mount(engine: Engine, world: World) -> Mount | None:
     """The volume that the weights go to or come from: the most specific mount around the folder."""
     model = engine.model or ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -131,8 +132,13 @@ def _blocks(world: World) -> Iterator[tuple[Peer, Any, list[Any]]]:
 
 
 def _network(value: Any) -> Any:
+    return _parsed(value) if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=4096)
+def _parsed(value: str) -> Any:
     try:
-        return ipaddress.ip_network(value, strict=False) if isinstance(value, str) else None
+        return ipaddress.ip_network(value, strict=False)
     except ValueError:
         return None
 

@@ -6,7 +6,8 @@ A reference to a kind of which the folder holds nothing is none of their busines
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
@@ -14,7 +15,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules._references import Offered, Reference, is_named, offered, references
 from provisioner.lint.rules._scaling import replicas
-from provisioner.lint.rules._slips import meant
+from provisioner.lint.rules._slips import Names, meant
 from provisioner.lint.values import items, look, mapping, text, whole
 from provisioner.lint.world import Object, World, same_namespace
 
@@ -49,20 +50,31 @@ def _elsewhere(world: World, found: Reference) -> Offered | None:
 
 def _near(world: World, found: Reference) -> str | None:
     """A name of the same namespace that this one was probably meant to be."""
-    names = [
-        name
-        for name, places in offered(world).get(found.kind, {}).items()
-        if any(same_namespace(place.namespace, found.namespace) for place in places)
-    ]
-    return meant(found.name, names)
+    return _names(world, found.kind, found.namespace).meant_by(found.name)
+
+
+@lru_cache(maxsize=64)  # the same ones are asked for again and again only where a namespace holds many
+def _names(world: World, kind: str, namespace: str | None) -> Names:
+    spaces = _spaces(world).get(kind, {})
+    chosen = spaces if namespace is None else (namespace, None)
+    return Names(name for space in chosen for name in spaces.get(space, ()))
+
+
+@lru_cache(maxsize=2)
+def _spaces(world: World) -> Mapping[str, Mapping[str | None, Sequence[str]]]:
+    """The names that are offered, by kind and namespace."""
+    found: dict[str, dict[str | None, list[str]]] = {}
+    for kind, names in offered(world).items():
+        for name, places in names.items():
+            for place in places:
+                found.setdefault(kind, {}).setdefault(place.namespace, []).append(name)
+    return found
 
 
 def _same_space(world: World, found: Reference) -> bool:
     """Whether the folder holds anything of the kind where the reference is looked up."""
-    for places in offered(world).get(found.kind, {}).values():
-        if any(same_namespace(place.namespace, found.namespace) for place in places):
-            return True
-    return False
+    spaces = _spaces(world).get(found.kind, {})
+    return bool(spaces) if found.namespace is None else found.namespace in spaces or None in spaces
 
 
 def _missing(world: World, *kinds: str) -> Iterator[Hit]:
