@@ -126,7 +126,8 @@ async def config_maps(port: int) -> set[str]:
 
 @pytest.mark.parametrize("command", ["demo", "embedded", "serve"])
 def test_read_only_state_is_told_without_a_traceback(disk: Path, state: Path, command: str) -> None:
-    environ = {**os.environ, "TENANTRY_STATE": str(state), "TENANTRY_SERVE_ADDR": "127.0.0.1:0"}
+    where = {"TENANTRY_SERVE_ADDR": "127.0.0.1:0", "TENANTRY_URL": "http://127.0.0.1:9"}  # a port of nobody's
+    environ = {**os.environ, "TENANTRY_STATE": str(state), **where}
     assert mount("-o", "remount,ro", str(disk))
     try:
         done = subprocess.run([*COMMAND, command], env=environ, capture_output=True, text=True, timeout=60, check=False)
