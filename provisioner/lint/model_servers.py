@@ -122,8 +122,8 @@ class Engine:
 
     def find(self, concept: str) -> Flag | None:
         """The last flag for a concept of the profile (`host`, `tensor`, …), or of exactly this name."""
-        names = self.profile.flags.get(concept, (concept,))
-        found = [self._by_name[name] for name in names if name in self._by_name]
+        given = self._by_name
+        found = [given[name] for name in self.profile.flags.get(concept, (concept,)) if name in given]
         return max(found, key=itemgetter(0))[1] if found else None
 
     def value(self, concept: str) -> str | None:

@@ -44,6 +44,8 @@ def look(value: Any, *path: str | int) -> Any:
     for part in path:
         if isinstance(value, dict):
             value = value.get(part)
+            if value is None:
+                return None
         elif isinstance(value, list) and isinstance(part, int) and -len(value) <= part < len(value):
             value = value[part]
         else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from sys import intern
 
 import yaml
@@ -68,12 +69,15 @@ def compose(text: str) -> Iterator[Node]:
 
 def key_text(node: ScalarNode, masked: Masked | None) -> str:
     """A key as text, since JSON knows no other: `on` becomes `true`, and `0644` becomes `420`."""
-    text = str(node.value)
-    if text[:1] in MAYBE_NO_TEXT and not node.style and node.tag == UNTAGGED:
-        value = read_plain(text).value
-        if not isinstance(value, str):
-            return json.dumps(value)
-    return masked.original(text) if masked else intern(text)
+    text: str = node.value
+    name = intern(text) if node.style or node.tag != UNTAGGED else _plain_key(text)
+    return masked.original(text) if masked and name == text else name
+
+
+@lru_cache(maxsize=8192)  # the same few names stand in every object
+def _plain_key(text: str) -> str:
+    value = read_plain(text).value
+    return intern(text) if isinstance(value, str) else json.dumps(value)
 
 
 class NodeTree:

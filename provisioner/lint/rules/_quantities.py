@@ -31,7 +31,12 @@ def amount(value: Any) -> Decimal | None:
     """The quantity in base units (cores, bytes, pieces); None for a hole and for what is no quantity."""
     if isinstance(value, bool) or not isinstance(value, str | int | float) or isinstance(value, Hole):
         return None
-    found = _FORM.fullmatch(str(value))
+    return _read(str(value))
+
+
+@lru_cache(maxsize=4096)
+def _read(written: str) -> Decimal | None:
+    found = _FORM.fullmatch(written)
     if found is None:
         return None
     number, suffix = Decimal(found[1]), found[2]

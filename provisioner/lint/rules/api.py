@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.kubernetes import Version, supported_versions
@@ -225,13 +225,16 @@ def _custom(world: World) -> Iterator[tuple[Object, Sequence[str]]]:
             yield found, versions
 
 
-def _unserved(world: World) -> Iterator[tuple[Object, Key]]:
+@lru_cache(maxsize=2)
+def _unserved(world: World) -> Sequence[tuple[Object, Key]]:
     """Objects of built-in groups that the chosen version does not serve in the version as written."""
     served = builtin_kinds(world.kubernetes)
-    for found in world.objects:
-        key = key_of(found)
-        if key not in served and (_was_served(key[0], key[2]) or (key[0], key[2]) in _GONE_KINDS):
-            yield found, key
+    keys = ((found, key_of(found)) for found in world.objects)
+    return [
+        (found, key)
+        for found, key in keys
+        if key not in served and (_was_served(key[0], key[2]) or (key[0], key[2]) in _GONE_KINDS)
+    ]
 
 
 @cache

@@ -42,6 +42,9 @@ _KNOWN_LABELS = (
 )
 
 
+_NESTED = (dict, list)
+
+
 def _expressions(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any, bool]]:
     """Every selector expression below a value, with its path and whether it selects nodes."""
     if isinstance(value, dict):
@@ -49,11 +52,12 @@ def _expressions(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, 
             if key in ("matchExpressions", "matchFields"):
                 for place, entry in items(value, key):
                     yield (*path, *place), entry, "nodeSelectorTerms" in path or "preference" in path
-            elif isinstance(item, dict | list) and len(path) < 24:
+            elif isinstance(item, _NESTED) and len(path) < 24:
                 yield from _expressions(item, (*path, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _expressions(item, (*path, index))
+            if isinstance(item, _NESTED):
+                yield from _expressions(item, (*path, index))
 
 
 _WITH_SELECTORS: tuple[str, ...] = (
