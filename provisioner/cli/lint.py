@@ -44,10 +44,11 @@ def lint(
     explain: ExplainOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Find mistakes in manifests, tenant cluster values, Argo CD Applications and template folders.
+    """Find mistakes in manifests before anything is applied.
 
-    All files below all paths are looked at together. Nothing is changed, no cluster is asked. Ends with 1 when a
-    finding is an error.
+    Kubernetes objects, tenant cluster values, Argo CD Applications and ApplicationSets, Platform objects, template
+    folders. All files below all paths are looked at together. Nothing is changed, no cluster is asked. Ends with 1 when
+    a finding is an error.
 
     Examples: tenantry lint deploy/ · tenantry lint -o json --kubernetes-version 1.34 deploy/ · tenantry lint
     --explain yaml-duplicate-key
