@@ -16,7 +16,7 @@ from typing import Any
 from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.rendering.canonical import canonical_json, canonical_yaml
-from provisioner.rendering.environment import render_with_slots
+from provisioner.rendering.environment import check_every_use, render_with_slots
 from provisioner.rendering.reading import read_objects
 from provisioner.rendering.slots import BARE_MARK, MARK, Slot, SlotType, escaped, mark
 
@@ -139,13 +139,11 @@ def compile_templates(
     Every constant and slot must be read by one of them, but for the constants named in `optional`. Raises RejectedError
     naming file and line.
     """
-    numbered = slots.numbered()
-    documents: list[Document] = []
-    used: frozenset[str] = frozenset()
-    for name in names:
-        rendered = render_with_slots(files, name, constants=constants, slots=slots.stand_ins())
-        used |= rendered.names
-        documents += [_document(name, value) for value in read_objects(rendered, numbered)]
+    numbered, stand_ins = slots.numbered(), slots.stand_ins()
+    rendered = {name: render_with_slots(files, name, constants=constants, slots=stand_ins) for name in names}
+    check_every_use(rendered.values(), stand_ins)
+    documents = [_document(name, value) for name, one in rendered.items() for value in read_objects(one, numbered)]
+    used = frozenset[str]().union(*(one.names for one in rendered.values()))
     unused = sorted((constants.keys() | slots.single.keys() | slots.lists.keys()) - used - optional)
     if unused:
         raise RejectedError(

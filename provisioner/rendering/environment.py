@@ -50,11 +50,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """Rendered text with marks where slots are, the place of each of its lines, and the names its templates read."""
+    """Rendered text with marks where slots are, the place of each of its lines, the names its templates read, and their
+    syntax trees."""
 
     text: str
     places: tuple[Source, ...]
     names: frozenset[str]
+    trees: Mapping[str, nodes.Template]
 
     def place(self, line: int) -> Source:
         """Where output line `line` (from 0) came from."""
@@ -75,7 +77,8 @@ def render_with_slots(
     """Render template `name` with constants and stand-ins.
 
     A slot may be a tuple of stand-ins: a list whose length is part of the shape. Raises RejectedError naming file and
-    line for bad syntax, an undefined name, or a slot used for anything but printing.
+    line for bad syntax, an undefined name, or a slot used for anything but printing on the way that this shape takes;
+    `check_every_use` looks at the others.
     """
     loader = _Loader(files)
     every = (slot for value in slots.values() for slot in (value if isinstance(value, tuple) else (value,)))
@@ -92,10 +95,19 @@ def render_with_slots(
         raise refused(_place_of(error, files, name), str(error), reason="SlotMisused", hint=_HINT) from error
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
         raise refused(_place_of(error, files, name), str(error), reason="TemplateFailed") from error
-    trees = {name: found.tree for name, found in loader.parsed.items()}
+    lines, places = _with_places(text, name)
+    return Rendered(
+        text=lines,
+        places=places,
+        names=frozenset[str]().union(*(found.names for found in loader.parsed.values())),
+        trees={file: found.tree for file, found in loader.parsed.items()},
+    )
+
+
+def check_every_use(rendered: Iterable[Rendered], slots: Mapping[str, Slot | tuple[Slot, ...]]) -> None:
+    """Refuse, naming file and line, what templates that share slots would decide from one on any branch."""
+    trees = {file: tree for one in rendered for file, tree in one.trees.items()}
     check_slot_uses(trees, slots, FILTERS_FOR_SLOTS, refuse=_refuse_use)
-    used = frozenset[str]().union(*(found.names for found in loader.parsed.values()))
-    return _with_places(text, name, used)
 
 
 def _refuse_use(file: str, line: int, message: str) -> RejectedError:
@@ -208,7 +220,8 @@ def _numbered(data: str, template: str, line: int) -> str:
     )
 
 
-def _with_places(text: str, name: str, names: frozenset[str]) -> Rendered:
+def _with_places(text: str, name: str) -> tuple[str, tuple[Source, ...]]:
+    """The text without the marks of its lines, and the place of each line."""
     places: list[Source] = []
     lines = text.split("\n")
     pending = 0
@@ -220,7 +233,7 @@ def _with_places(text: str, name: str, names: frozenset[str]) -> Rendered:
             places += [Source(template, int(number))] * pending
             pending = 0
     places += [places[-1] if places else Source(name, 1)] * pending
-    return Rendered("\n".join(_LINE.sub("", line) for line in lines), tuple(places), names)
+    return "\n".join(_LINE.sub("", line) for line in lines), tuple(places)
 
 
 def _place_of(error: BaseException, files: PackFiles, name: str) -> Source:
