@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import Isolation, NodeMode, Scheduling, Sequencing, Storage, Tier
+from provisioner.catalog.tier import Isolation, NodeMode, Scheduling, Sequencing, Tier
 from provisioner.domain.finding import Finding
 
 OLDEST_KUBERNETES = (1, 31)
@@ -17,8 +17,6 @@ NEWEST_KUBERNETES = (1, 37)
 """The versions whose schemas everything that is rendered is checked against."""
 DRA_KUBERNETES = (1, 34)
 """`resource.k8s.io/v1` is served from here on."""
-IMAGE_VOLUME_KUBERNETES = (1, 35)
-"""Volumes from images are on by default from here on."""
 PROFILE_PLATFORM = (4, 11)
 """Node profiles came with Platform 4.11."""
 STACK_PLATFORM = (4, 12)
@@ -79,11 +77,6 @@ def needed_features(tier: Tier, site: Site, *, provider: str) -> tuple[str, ...]
         "vnode-runtime": tier.isolation is Isolation.VNODE,
     }
     return tuple(sorted(name for name, is_used in wanted.items() if is_used))
-
-
-def needs_image_volumes(tier: Tier) -> bool:
-    """Whether weights come as a volume made of an image."""
-    return tier.storage is Storage.IMAGE
 
 
 def _kubernetes_too_old(tier: Tier, site: Site, what: str, least: tuple[int, int]) -> Finding:

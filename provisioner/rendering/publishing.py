@@ -32,15 +32,6 @@ COMMON = frozenset({"site", "tier"})
 
 TEXT = SlotType.TEXT
 PROJECT_SLOTS: Mapping[str, SlotType] = {"project": TEXT, "tenant": TEXT}
-INSTANCE_SLOTS: Mapping[str, SlotType] = {
-    "tenant_cluster": TEXT,
-    "project": TEXT,
-    "tenant": TEXT,
-    "template": TEXT,
-    "template_version": TEXT,
-    "control_plane": TEXT,
-    "parameters": TEXT,
-}
 ROUTE_SLOTS: Mapping[str, SlotType] = {"endpoint": TEXT, "tenant": TEXT, "hostname": TEXT}
 APPLICATION_SLOTS: Mapping[str, SlotType] = {
     "endpoint": TEXT,
