@@ -1,1 +1,1 @@
-"""Two renderings compared by their effect on running endpoints. Pure. Empty until previews are built."""
+"""Two renderings of the template pack compared by their effect on running endpoints. Pure."""

@@ -1,0 +1,75 @@
+"""What a preview compares: the two sides of a change, unit by unit, and the fleet that runs today.
+
+Whoever renders makes two Sides and gives them to `compare`; nobody here reads a file, a repository or a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from provisioner.domain.finding import Finding
+from provisioner.domain.ids import EndpointId
+from provisioner.domain.operation import Json
+from provisioner.domain.plan import EndpointPlan
+
+
+class Subject(StrEnum):
+    """What a unit is: what is published with a tier, a reference case of a tier, or an endpoint that runs."""
+
+    TIER = "tier"
+    CASE = "case"
+    ENDPOINT = "endpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What is rendered and compared as one. `name` is a tier, `<tier>/<case>` or an endpoint's id."""
+
+    subject: Subject
+    name: str
+    tier: str
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendition:
+    """What one side makes of one unit.
+
+    `objects` are JSON values; `findings` those of admission, policies and lint; `failure` says why nothing could be
+    rendered. `plan` is there for cases and endpoints.
+    """
+
+    objects: tuple[Mapping[str, Any], ...] = ()
+    findings: tuple[Finding, ...] = ()
+    plan: EndpointPlan | None = None
+    failure: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side of a change: only units that the change can reach; `label` is what a person calls it."""
+
+    label: str
+    units: Mapping[Unit, Rendition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningEndpoint:
+    """An endpoint of the fleet: the request as `POST /v1/endpoints` takes it, what it pins, replicas that run."""
+
+    id: EndpointId
+    tenant: str
+    request: Mapping[str, Json]
+    template_version: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Everything that runs, and the free GPUs by full node type name where somebody knows them."""
+
+    endpoints: tuple[RunningEndpoint, ...] = ()
+    free_gpus: Mapping[str, int] = field(default_factory=dict)
