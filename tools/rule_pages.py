@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,37 +12,16 @@ from dataclasses import replace
 from difflib import unified_diff
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog
 from provisioner.domain.finding import Finding, Severity
-from provisioner.lint import rules as package
 from provisioner.lint.engine import lint_paths
 from provisioner.lint.kubernetes import chosen_version
 from provisioner.lint.rule import Rule
-from provisioner.lint.rules import every_rule
+from provisioner.lint.rules import areas, every_rule, modules, rules_of
 
-AREAS = {
-    "Files, YAML and schemas": "files yaml scalars schema api versions_custom objects kustomizations template packs "
-    "baseline",
-    "Workloads": "workloads workloads_refused references containers images selectors selectors_monitors disruption",
-    "Scheduling and quotas": "scheduling scheduling_terms quotas quotas_kueue",
-    "Security": "containers_security containers_secrets policies policies_access policies_pod_security",
-    "Network policies and names": "network network_pods network_groups dns",
-    "Routing": "gateways listeners hostnames routes routes_parents routes_backends routes_timeouts grants ingress "
-    "ingress_nginx",
-    "Model servers": "engine_command engine_flags engine_address engine_environment engine_memory parallelism "
-    "shared_memory model_cache startup probes rollouts multinode kserve metrics drivers",
-    "Autoscaling": "scalers scalers_triggers scale_to_zero",
-    "Argo CD": "applications applications_contents helm_source argocd argocd_projects argocd_annotations syncing "
-    "syncing_differences syncing_waves applicationsets applicationsets_generators",
-    "Tenant clusters": "tenant_values tenant_values_sync private_nodes control_plane leader_election integrations",
-    "Nodes of tenant clusters": "node_pools node_types node_types_machines",
-    "The Platform": "projects projects_references versions parameters parameters_given parameters_holes stacks "
-    "integrations_templates access",
-    "The linter itself": "silencing",
-}
-"""The modules of rules by area, as the index shows them."""
 SAMPLES = Path(__file__).resolve().parents[1] / "tests" / "lint" / "rules"
 LONGEST = 60
 """Lines of a sample that a page shows."""
@@ -57,28 +35,23 @@ Fields = Sequence[tuple[str, Sequence[Rule]]]
 
 def rule_pages() -> dict[str, str]:
     """Every page by its file name."""
-    areas = {area: [_field(name) for name in modules.split()] for area, modules in AREAS.items()}
-    homeless = {rule.id for rule in every_rule()} - {rule.id for fields in areas.values() for rule in _rules(fields)}
-    if homeless:
-        raise SystemExit(f"writing index of rules: AREAS lacks the modules of {', '.join(sorted(homeless))}")
-    return {"README.md": _index(areas)} | {f"{rule.id}.md": _page(rule) for rule in every_rule()}
+    index = {_title(area): [_field(module) for module in modules(area) if rules_of(module)] for area in areas()}
+    return {"README.md": _index(index)} | {f"{rule.id}.md": _page(rule) for rule in every_rule()}
 
 
-def _field(name: str) -> tuple[str, Sequence[Rule]]:
-    module = importlib.import_module(f"{package.__name__}.{name}")
-    rules = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, Rule) and value.check.__module__ == module.__name__
-    ]
-    return (module.__doc__ or name).partition("\n")[0].rstrip("."), sorted(rules, key=lambda rule: rule.id)
+def _field(module: ModuleType) -> tuple[str, Sequence[Rule]]:
+    return _title(module), rules_of(module)
+
+
+def _title(module: ModuleType) -> str:
+    return (module.__doc__ or "").partition("\n")[0].rstrip(".")
 
 
 def _rules(fields: Fields) -> Iterator[Rule]:
     return (rule for _, rules in fields for rule in rules)
 
 
-def _index(areas: Mapping[str, Fields]) -> str:
+def _index(index: Mapping[str, Fields]) -> str:
     lines = [
         "# Rules",
         "",
@@ -89,12 +62,12 @@ def _index(areas: Mapping[str, Fields]) -> str:
         "| area | rules | error | warning | info |",
         "|---|---|---|---|---|",
     ]
-    for area, fields in areas.items():
+    for area, fields in index.items():
         counts = Counter(rule.severity for rule in _rules(fields))
         link = f"[{area}](#{area.lower().replace(' ', '-').replace(',', '')})"
         cells = [link, str(counts.total()), *(str(counts[severity] or "") for severity in Severity)]
         lines.append(f"| {' | '.join(cells)} |")
-    for area, fields in areas.items():
+    for area, fields in index.items():
         lines += ["", f"## {area}"]
         for title, rules in fields:
             lines += ["", f"### {title}", "", "| rule | severity | what is wrong |", "|---|---|---|"]

@@ -17,8 +17,8 @@ from provisioner.domain.finding import Finding, Severity
 from provisioner.lint.reading import read_world
 from provisioner.lint.rule import Hit, Rule, Spot
 from provisioner.lint.rules import every_rule
-from provisioner.lint.rules.schema import BY_SCHEMA
-from provisioner.lint.rules.silencing import of_nothing, rule_failed
+from provisioner.lint.rules.files.schema import BY_SCHEMA
+from provisioner.lint.rules.linter.silencing import of_nothing, rule_failed
 from provisioner.lint.silence import Silence, covers, silences
 from provisioner.lint.world import World
 

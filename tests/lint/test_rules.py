@@ -70,12 +70,13 @@ def test_every_sample_belongs_to_a_rule() -> None:
     assert {path.name for path in SAMPLES.iterdir() if path.is_dir()} <= RULES.keys()
 
 
-def test_rules_share_knowledge_through_private_modules_only() -> None:
+def test_rules_share_knowledge_through_private_modules_and_joins_only() -> None:
     folder = Path(package.__file__).parent
     found = {
-        path.name: line
-        for path in folder.glob("[a-z]*.py")
+        path.relative_to(folder).as_posix(): line
+        for path in folder.rglob("*.py")
         for line in path.read_text().splitlines()
-        if re.match(r"from provisioner\.lint\.rules\.[a-z]", line)
+        if (match := re.match(r"from provisioner\.lint\.rules\.(\w+)\.(\w)", line))
+        and (match.group(1) != path.parent.name or match.group(2) != "_")
     }
     assert not found

@@ -74,7 +74,7 @@ def test_a_custom_object_whose_definition_another_application_delivers_is_found(
         "apps/a/crd.yaml": _DEFINITION.format(wave=-1),
         "apps/b/endpoint.yaml": _CUSTOM.format(wave=1),
     }
-    assert "app-needs-definition-of-another" in _found(tmp_path, files)
+    assert "application-needs-definition-of-another" in _found(tmp_path, files)
 
 
 def test_definition_and_object_in_one_application_with_rising_waves_are_fine(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_application_that_delivers_a_route_alone_is_found(tmp_path: Path) -> 
         "apps/a/service.yaml": _SERVICE,
         "apps/b/route.yaml": _ROUTE,
     }
-    assert "app-with-routes-only" in _found(tmp_path, files)
+    assert "application-with-routes-only" in _found(tmp_path, files)
 
 
 def test_a_route_beside_its_service_is_fine(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_route_beside_its_service_is_fine(tmp_path: Path) -> None:
         "apps/a/service.yaml": _SERVICE,
         "apps/a/route.yaml": _ROUTE,
     }
-    assert "app-with-routes-only" not in _found(tmp_path, files)
+    assert "application-with-routes-only" not in _found(tmp_path, files)
 
 
 def test_each_element_of_an_application_set_leads_to_its_folder(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ spec:
       destination: {name: in-cluster, namespace: inference}
 """
     files = {"set.yaml": application_set, "tenants/acme/route.yaml": _ROUTE, "tenants/umbrella/route.yaml": _ROUTE}
-    assert "app-with-routes-only" in _found(tmp_path, files)
+    assert "application-with-routes-only" in _found(tmp_path, files)
 
 
 def test_an_overlay_is_judged_as_kustomize_builds_it(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ SAMPLES = Path(__file__).parents[2] / "lint" / "rules"
     "rule",
     [
         pytest.param("driver-settings-in-engine-app", id="GPU-07"),
-        pytest.param("app-with-routes-only", id="ARG-06"),
+        pytest.param("application-with-routes-only", id="ARG-06"),
         pytest.param("image-tag-latest", id="RUN-12"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.lint.rules._selectors import Selector, selector, selects
+from provisioner.lint.joins.selectors import Selector, selector, selects
 from provisioner.lint.values import Hole
 from provisioner.lint.world import Object, PodTemplate
 from tests.unit.lint.test_quantities import NoDocument

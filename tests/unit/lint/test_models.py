@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from provisioner.lint.rules._gpu_memory import product_memory
-from provisioner.lint.rules._models import billions_in, bytes_per_parameter
+from provisioner.lint.rules.engines._gpu_memory import product_memory
+from provisioner.lint.rules.engines._models import billions_in, bytes_per_parameter
 
 GIB = 2**30
 

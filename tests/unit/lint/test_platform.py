@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.lint.rules._parameters import is_secret_name, read_given, refusal
-from provisioner.lint.rules._platform import allows, parts_of
+from provisioner.lint.rules.platform._parameters import is_secret_name, read_given, refusal
+from provisioner.lint.rules.platform._platform import allows, parts_of
 from tests.lint.worlds import lint
 
 PROVIDER = """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from provisioner.lint.rules._quantities import amount, is_accelerator, is_extended, pod_total
+from provisioner.lint.joins.quantities import amount, is_accelerator, is_extended, pod_total
 from provisioner.lint.values import Hole
 from provisioner.lint.world import Object, PodTemplate
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.lint.rules._hostnames import hosts_meet
-from provisioner.lint.rules._routes import is_inference_path, is_quiet_path, sounds_like_inference
-from provisioner.lint.rules.routes_timeouts import seconds
+from provisioner.lint.rules.routing._hostnames import hosts_meet
+from provisioner.lint.rules.routing._routes import is_inference_path, is_quiet_path, sounds_like_inference
+from provisioner.lint.rules.routing.timeouts import seconds
 
 _HOSTS = st.sampled_from(
     [None, "acme.com", "chat.acme.com", "a.b.acme.com", "*.acme.com", "*.b.acme.com", "*.com", "other.org"]

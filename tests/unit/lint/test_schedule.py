@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from provisioner.lint.rules._schedule import is_cron, is_duration, seconds
+from provisioner.lint.joins.schedule import is_cron, is_duration, seconds
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from provisioner.lint.rules._slips import Names, distance, is_slip
+from provisioner.lint.joins.slips import Names, distance, is_slip
 
 NAMES = st.from_regex(r"[ab]{1,6}(-[ab]{1,6}){0,2}", fullmatch=True)
 WORDS = st.text(alphabet="abcd", max_size=8)

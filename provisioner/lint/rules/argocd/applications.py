@@ -1,0 +1,253 @@
+"""The sources of Argo CD Applications: where they read from, at which revision, and whether that is there.
+
+Rules about one source by itself and its folder; what the delivered objects mean together is `applications_contents`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.applications import App, Source, applications
+from provisioner.lint.joins.deliveries import tree_of
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import has_hole, literal, look, mapping, text
+from provisioner.lint.world import World
+
+_BRANCHES = {"HEAD", "main", "master", "trunk", "develop", "dev", "latest", "stable", "refs/heads/main"}
+_PARTIAL = re.compile(r"latest|v?[0-9]+(\.[0-9]+)?")
+_RANGE = re.compile(r"[*^~<>|]|\|\||(^|\.)[xX](\.|$)| - ")
+_LONGEST_LABEL = 63
+
+
+@rule("application-source-twice", Severity.ERROR)
+def app_source_twice(world: World) -> Iterator[Hit]:
+    """An Application has both `source` and `sources`, and only `sources` counts.
+
+    Argo CD ignores `source` when there is a list (user guide, Multiple Sources): what it names is never delivered.
+    """
+    for app in applications(world):
+        if mapping(app.spec, "source") and look(app.spec, "sources"):
+            yield Hit(
+                at=app.at,
+                path=app.at_path("source"),
+                message=f"reading sources of application: `sources` hides `source`: `{app.name}`",
+                fix="move it into `sources`, or remove one of both",
+            )
+
+
+@rule("application-source-missing", Severity.ERROR)
+def app_source_missing(world: World) -> Iterator[Hit]:
+    """An Application has no source at all.
+
+    Argo CD reports InvalidSpecError: there is nothing to deliver.
+    """
+    for app in applications(world):
+        if app.spec and not any(app.spec.get(key) for key in ("source", "sources", "sourceHydrator")):
+            yield Hit(
+                at=app.at,
+                path=app.path,
+                message=f"reading sources of application: there is none: `{app.name}`",
+                fix="add `source` with `repoURL`, `targetRevision` and `path` or `chart`",
+            )
+
+
+def _sources(world: World) -> Iterator[tuple[App, Source]]:
+    for app in applications(world):
+        for source in app.sources:
+            yield app, source
+
+
+@rule("application-source-path-and-chart", Severity.ERROR)
+def app_source_path_and_chart(world: World) -> Iterator[Hit]:
+    """A source names a folder and a chart, of which it can be only one.
+
+    `chart` reads from a Helm repository and `path` from Git; with both, the folder is never looked at.
+    """
+    for app, source in _sources(world):
+        if source.value.get("chart") and source.value.get("path"):
+            yield Hit(
+                at=app.at,
+                path=(*source.path, "path"),
+                message=f"reading source: beside `chart` nobody looks at the path: `{source.value.get('path')}`",
+                fix="keep `chart` for a Helm repository, `path` for Git",
+            )
+
+
+@rule("application-source-incomplete", Severity.ERROR)
+def app_source_incomplete(world: World) -> Iterator[Hit]:
+    """A source says no repository, or nothing to take from it.
+
+    Argo CD wants `repoURL` and one of `path`, `chart` and (among several sources) `ref`; otherwise it reports
+    InvalidSpecError.
+    """
+    for app, source in _sources(world):
+        missing = "repoURL" if not source.value.get("repoURL") else None
+        if not any(source.value.get(key) for key in ("path", "chart", "ref", "plugin")):
+            missing = missing or ("path" if source.value.get("path") is None else None)
+        if missing and not str(source.value.get("repoURL") or "").startswith("oci://"):
+            yield Hit(
+                at=app.at,
+                path=source.path,
+                message=f"reading source of application `{app.name}`: there is no: `{missing}`",
+                fix="set `repoURL`, and `path` (`.` for the top of the repository) or `chart`",
+            )
+
+
+@rule("application-chart-without-version", Severity.ERROR)
+def app_chart_without_version(world: World) -> Iterator[Hit]:
+    """A chart is delivered without a version.
+
+    Argo CD refuses a chart without `targetRevision`: there is no default for it.
+    """
+    for app, source in _sources(world):
+        if source.value.get("chart") and source.value.get("targetRevision") in (None, ""):
+            yield Hit(
+                at=app.at,
+                path=source.path,
+                message=f"reading chart: it has no version: `{source.value.get('chart')}`",
+                fix="set `targetRevision` to a version of the chart",
+            )
+
+
+@rule("application-chart-with-oci-prefix", Severity.WARNING)
+def app_chart_with_oci_prefix(world: World) -> Iterator[Hit]:
+    """A chart of an OCI registry is named with `oci://`.
+
+    Argo CD wants the registry and path of a Helm repository without the scheme, such as `ghcr.io/acme/charts`, and the
+    name in `chart` (user guide, Helm). `oci://` together with `path` is another kind of source, since Argo CD 3.1.
+    """
+    for app, source in _sources(world):
+        repo = literal(source.value, "repoURL") or ""
+        if source.value.get("chart") and repo.startswith("oci://"):
+            yield Hit(
+                at=app.at,
+                path=(*source.path, "repoURL"),
+                message=f"reading chart `{source.value.get('chart')}`: its registry has a scheme: `{repo}`",
+                fix=f"write `{repo.removeprefix('oci://')}`",
+            )
+
+
+@rule("application-floating-revision", Severity.WARNING)
+def app_floating_revision(world: World) -> Iterator[Hit]:
+    """An Application follows a branch or a range of versions.
+
+    What runs changes without a change to the Application: two clusters differ, nobody can say what ran, and going back
+    means going back for all. Name a tag, a commit or an exact chart version (user guide, Tracking and Deployment
+    Strategies). A branch of a name that is not commonly moved by everybody is left alone.
+    """
+    for app, source in _sources(world):
+        revision = look(source.value, "targetRevision")
+        if not source.value.get("repoURL") or not (revision is None or isinstance(revision, str)):
+            continue
+        if has_hole(revision):
+            continue
+        if source.chart:
+            is_floating = bool(_RANGE.search(revision or "") or _PARTIAL.fullmatch(revision or ""))
+        else:
+            is_floating = bool(re.search(r"[*^~<>]", revision or "")) or revision in _BRANCHES
+        if is_floating or (not revision and not source.value.get("chart")):
+            yield Hit(
+                at=app.at,
+                path=(*source.path, "targetRevision") if revision else source.path,
+                message=f"reading source of application `{app.name}`: its revision moves: `{revision or 'HEAD'}`",
+                fix="name an exact chart version" if source.chart else "name a tag or a commit",
+            )
+
+
+@rule("application-repository-with-credentials", Severity.ERROR)
+def app_repository_with_credentials(world: World) -> Iterator[Hit]:
+    """The address of a repository holds a password or token.
+
+    It stands in Git, in the Application, in logs and in the user interface. Credentials belong into a Secret labelled
+    `argocd.argoproj.io/secret-type: repository` (operator manual, Declarative Setup).
+    """
+    for app, source in _sources(world):
+        found = re.match(r"[a-z+]+://([^/@\s]*:[^/@\s]+|[^/@\s:]{20,})@([^/]+)", text(source.value, "repoURL") or "")
+        if found and not has_hole(found[1]):
+            yield Hit(
+                at=app.at,
+                path=(*source.path, "repoURL"),
+                message=f"reading repository: its address holds credentials, host: `{found[2]}`",
+                fix="take them out, make them invalid, and use a repository Secret",
+            )
+
+
+@rule("application-source-path-unknown", Severity.ERROR)
+def app_source_path_unknown(world: World) -> Iterator[Hit]:
+    """An Application reads a folder that is not there.
+
+    Argo CD reports "app path does not exist" and the state Unknown. Only said where the repository is there: another
+    Application of the same repository has its folder below the linted path, or a folder beside it has nearly that name.
+    """
+    tree = tree_of(world)
+    shown = {
+        literal(source.value, "repoURL")
+        for _, source in _sources(world)
+        if source.folder and not source.chart and tree.find(source.folder)
+    }
+    for app, source in _sources(world):
+        folder = source.folder
+        if folder is None or source.chart or not folder.strip("/.") or tree.knows(folder):
+            continue
+        wanted = PurePosixPath(folder.strip("/"))
+        parent = tree.find(str(wanted.parent)) if len(wanted.parts) > 1 else None
+        near = nearest_name(wanted.name, tree.neighbours(parent)) if parent else None
+        if near or literal(source.value, "repoURL") in shown:
+            yield Hit(
+                at=app.at,
+                path=(*source.path, "path"),
+                message=f"reading source of application `{app.name}`: there is no such folder: `{folder}`",
+                fix=f"write `{wanted.parent / near}`" if near else "name a folder that exists in the repository",
+            )
+
+
+@rule("application-name-too-long", Severity.WARNING)
+def app_name_too_long(world: World) -> Iterator[Hit]:
+    """The name of an Application does not fit into a label.
+
+    Argo CD writes it into the label `app.kubernetes.io/instance` of what it delivers (unless it tracks by annotation),
+    and a label's value has 63 characters at most; a chart's release takes the name too, with 53 at most.
+    """
+    for found in world.of_kind("Application"):
+        if found.group == "argoproj.io" and len(found.name) > _LONGEST_LABEL:
+            message = f"naming application: {len(found.name)} characters are more than 63: `{found.name}`"
+            yield Hit(at=found, path=("metadata", "name"), message=message, fix="shorten the name")
+
+
+@rule("application-source-path-absolute", Severity.ERROR)
+def app_source_path_absolute(world: World) -> Iterator[Hit]:
+    """An Application names its folder by an absolute path.
+
+    `source.path` starts at the root of the repository; Argo CD answers "app path is absolute" and renders nothing.
+    """
+    for app, source in _sources(world):
+        if source.folder and source.folder.startswith("/") and not source.chart:
+            message = f"reading source of application `{app.name}`: the path is absolute: `{source.folder}`"
+            fix = f"write `{source.folder.lstrip('/') or '.'}`"
+            yield Hit(at=app.at, path=(*source.path, "path"), message=message, fix=fix)
+
+
+@rule("application-folder-without-manifests", Severity.ERROR)
+def app_folder_without_manifests(world: World) -> Iterator[Hit]:
+    """An Application reads a folder whose manifests all stand in folders below it.
+
+    Argo CD reads a plain folder without those below it unless `directory.recurse` is true (user guide, Directory), so
+    it delivers nothing, or prunes everything.
+    """
+    tree = tree_of(world)
+    for app, source in _sources(world):
+        folder = tree.find(source.folder) if source.folder and not source.chart else None
+        if folder is None or any(source.value.get(key) for key in ("helm", "kustomize", "plugin")):
+            continue
+        is_recursive = look(source.value, "directory", "recurse") not in (None, False)
+        if is_recursive or not tree.is_plain(folder) or tree.has_manifests(folder) or not tree.below(folder):
+            continue
+        yield Hit(
+            at=app.at,
+            path=(*source.path, "path"),
+            message=f"reading application `{app.name}`: only deeper folders hold manifests: `{source.folder}`",
+            fix="set `directory.recurse: true`, or name the folder that holds them",
+        )

@@ -1,0 +1,183 @@
+"""Generators of ApplicationSets: what may stand in which, and what they choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.argocd._generators import KINDS, elements, generators, is_go, kinds
+from provisioner.lint.values import has_hole, items, look, mapping, text, texts
+from provisioner.lint.world import Object, World
+
+
+def _sets(world: World) -> Iterator[tuple[Object, Mapping[str, Any]]]:
+    for found in world.of_kind("ApplicationSet"):
+        yield found, mapping(found.value, "spec")
+
+
+@rule("applicationset-generator-twice", Severity.ERROR)
+def appset_generator_twice(world: World) -> Iterator[Hit]:
+    """One entry of the generators holds two of them, or none that Argo CD knows.
+
+    Each entry is one generator; of several in one mapping all but one are passed over (applicationset, Matrix
+    Generator, Restrictions).
+    """
+    for found in world.of_kind("ApplicationSet"):
+        for path, generator, _ in generators(mapping(found.value, "spec")):
+            held = kinds(generator)
+            unknown = [key for key in generator if key not in (*KINDS, "selector")]
+            if len(held) == 1 or (not held and not unknown):
+                continue
+            near = nearest_name(str(unknown[0]), KINDS) if unknown else None
+            words = ", ".join(map(str, held or unknown))
+            yield Hit(
+                at=found,
+                path=("spec", *path),
+                message=f"reading generator: an entry holds one known kind: `{words}`",
+                fix=f"write `{near}`" if near else "write one list entry for each, or join them in a `matrix`",
+            )
+
+
+@rule("applicationset-matrix-of-two", Severity.ERROR)
+def appset_matrix_of_two(world: World) -> Iterator[Hit]:
+    """A matrix does not join two generators.
+
+    Argo CD joins exactly two; with one or three it generates nothing. Three are two matrices, one within the other.
+    """
+    for found in world.of_kind("ApplicationSet"):
+        for path, generator, _ in generators(mapping(found.value, "spec")):
+            if "matrix" in generator and isinstance(look(generator, "matrix", "generators"), list):
+                count = len(generator["matrix"]["generators"])
+                if count != 2:
+                    yield Hit(
+                        at=found,
+                        path=("spec", *path, "matrix", "generators"),
+                        message=f"joining generators: a matrix takes two, here are: `{count}`",
+                        fix="join two generators; put a third one into a matrix within",
+                    )
+
+
+@rule("applicationset-nested-too-deep", Severity.ERROR)
+def appset_nested_too_deep(world: World) -> Iterator[Hit]:
+    """A matrix or merge stands within another one that is within a third.
+
+    Argo CD allows one level of nesting (applicationset, Matrix Generator, Restrictions).
+    """
+    for found in world.of_kind("ApplicationSet"):
+        for path, generator, depth in generators(mapping(found.value, "spec")):
+            if depth > 1 and ("matrix" in generator or "merge" in generator):
+                yield Hit(
+                    at=found,
+                    path=("spec", *path),
+                    message=f"nesting generators: one level is allowed: `{kinds(generator)[0]}`",
+                    fix="flatten the generators",
+                )
+
+
+@rule("applicationset-merge-keys", Severity.ERROR)
+def appset_merge_keys(world: World) -> Iterator[Hit]:
+    """A merge has no key that joins its generators.
+
+    `mergeKeys` names parameters that every generator gives; without one, or with one generator only, Argo CD generates
+    nothing, and elements without the key are passed over.
+    """
+    for found in world.of_kind("ApplicationSet"):
+        for path, generator, _ in generators(mapping(found.value, "spec")):
+            if not isinstance(generator.get("merge"), Mapping):
+                continue
+            keys = [item for _, item in items(generator, "merge", "mergeKeys") if isinstance(item, str)]
+            children = [item for _, item in items(generator, "merge", "generators") if isinstance(item, Mapping)]
+            lacking = next((key for key in keys for child in children if _lacks(child, key)), None)
+            reason = "there are no `mergeKeys`" if not keys else f"a list has no `{lacking}`" if lacking else None
+            reason = reason or ("it has fewer than two" if len(children) < 2 else None)
+            if reason:
+                yield Hit(
+                    at=found,
+                    path=("spec", *path, "merge"),
+                    message=f"merging generators of application set `{found.name}`: {reason}",
+                    fix="name a parameter in `mergeKeys` that every generator gives",
+                )
+
+
+def _lacks(generator: Mapping[str, object], key: str) -> bool:
+    listed = elements(generator)
+    return bool(listed) and not any(key in element or key.partition(".")[0] in element for element in listed)
+
+
+@rule("applicationset-for-every-cluster", Severity.INFO)
+def appset_for_every_cluster(world: World) -> Iterator[Hit]:
+    """An ApplicationSet delivers to every cluster that Argo CD knows, its own included.
+
+    `clusters: {}` has no selector: the local cluster counts, and each cluster that somebody registers later gets the
+    Application at once (applicationset, Cluster Generator).
+    """
+    for found in world.of_kind("ApplicationSet"):
+        for path, generator, _ in generators(mapping(found.value, "spec")):
+            if (
+                "clusters" in generator
+                and not mapping(generator, "clusters", "selector")
+                and "selector" not in generator
+            ):
+                yield Hit(
+                    at=found,
+                    path=("spec", *path, "clusters"),
+                    message=f"choosing clusters: every one is chosen, the local one too: `{found.name}`",
+                    fix="add `selector.matchLabels`",
+                )
+
+
+@rule("applicationset-flat-list-without-go", Severity.ERROR)
+def appset_flat_list_without_go(world: World) -> Iterator[Hit]:
+    """A cluster generator hands over all clusters as one list, which only Go templates can read.
+
+    `flatList: true` gives one parameter `clusters`, a list; plain replacement cannot go through it.
+    """
+    for found in world.of_kind("ApplicationSet"):
+        spec = mapping(found.value, "spec")
+        for path, generator, _ in generators(spec):
+            if look(generator, "clusters", "flatList") is True and not is_go(spec):
+                yield Hit(
+                    at=found,
+                    path=("spec", *path, "clusters", "flatList"),
+                    message=f"reading list of clusters: it needs Go templates: `{found.name}`",
+                    fix="set `goTemplate: true`",
+                )
+
+
+@rule("applicationset-patch-without-go", Severity.ERROR)
+def appset_patch_without_go(world: World) -> Iterator[Hit]:
+    """A template patch is used without Go templates, where it does not work.
+
+    `templatePatch` needs `goTemplate: true` (applicationset, Template, Template Patch).
+    """
+    for found, spec in _sets(world):
+        if spec.get("templatePatch") and not is_go(spec):
+            yield Hit(
+                at=found,
+                path=("spec", "templatePatch"),
+                message=f"patching template: it needs Go templates: `{found.name}`",
+                fix="set `goTemplate: true`",
+            )
+
+
+@rule("applicationset-step-matches-nothing", Severity.WARNING)
+def appset_step_matches_nothing(world: World) -> Iterator[Hit]:
+    """A step of a progressive sync selects by a label that no generated Application has.
+
+    The step holds nothing, and Applications that no step holds are not synced by the set at all (applicationset,
+    Progressive Syncs).
+    """
+    for found, spec in _sets(world):
+        labels = texts(spec, "template", "metadata", "labels")
+        for path, step in items(spec, "strategy", "rollingSync", "steps"):
+            for inner, expression in items(step, "matchExpressions"):
+                key = text(expression, "key")
+                if key and key not in labels and not any(has_hole(label) for label in labels):
+                    yield Hit(
+                        at=found,
+                        path=("spec", *path, *inner, "key"),
+                        message=f"selecting applications of a step: the template has no such label: `{key}`",
+                        fix=f"add the label `{key}` to `spec.template.metadata.labels`",
+                    )

@@ -1,0 +1,150 @@
+"""AppProjects of Argo CD: whether they exist and permit what their Applications do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.applications import App, applications
+from provisioner.lint.joins.deliveries import deliveries
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import items, literal
+from provisioner.lint.world import Object, World
+
+_CLUSTER_KINDS = frozenset(
+    {
+        "ClusterIssuer",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "DeviceClass",
+        "GatewayClass",
+        "IngressClass",
+        "MutatingWebhookConfiguration",
+        "Namespace",
+        "PersistentVolume",
+        "PriorityClass",
+        "RuntimeClass",
+        "StorageClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    }
+)
+
+
+@rule("application-project-unknown", Severity.ERROR)
+def app_project_unknown(world: World) -> Iterator[Hit]:
+    """An Application belongs to an AppProject that nobody defines.
+
+    Argo CD reports InvalidSpecError and syncs nothing until the project exists. Only said where the folder holds
+    AppProjects; `default` always exists.
+    """
+    names = {project.name for project in world.of_kind("AppProject")}
+    for app in applications(world):
+        name = literal(app.spec, "project")
+        if names and app.is_argo and name and name not in {*names, "default"}:
+            near = nearest_name(name, names)
+            yield Hit(
+                at=app.at,
+                path=app.at_path("project"),
+                message=f"looking up project of application `{app.name}`: there is no such AppProject: `{name}`",
+                fix=f"write `{near}`" if near else f"name one of: {', '.join(sorted(names))}",
+            )
+
+
+def _governed(world: World) -> Iterator[tuple[App, Object]]:
+    for app in applications(world):
+        name = literal(app.spec, "project")
+        project = world.find("AppProject", name) if name and app.is_argo else None
+        if project:
+            yield app, project
+
+
+def _matches(pattern: str | None, value: str | None) -> bool:
+    """Whether a pattern of a project fits; what is not known fits."""
+    return value is None or pattern is None or fnmatchcase(value, pattern)
+
+
+@rule("application-project-forbids-destination", Severity.ERROR)
+def app_project_forbids_destination(world: World) -> Iterator[Hit]:
+    """An Application delivers where its AppProject does not let it.
+
+    `spec.destinations` of the project lists clusters and namespaces (with globs); an entry that begins with `!` denies.
+    Argo CD answers that the destination is not permitted in the project and syncs nothing.
+    """
+    for app, project in _governed(world):
+        server, name = literal(app.spec, "destination", "server"), literal(app.spec, "destination", "name")
+        if not (server or name):
+            continue
+        allowed = False
+        for _, entry in items(project.value, "spec", "destinations"):
+            given = [literal(entry, key) for key in ("server", "name", "namespace")]
+            is_here = (server is None or _matches(given[0], server)) and (name is None or _matches(given[1], name))
+            is_denied = any((part or "").startswith("!") for part in given)
+            allowed = allowed or is_denied or (is_here and _matches(given[2], app.namespace))
+        if not allowed:
+            where = f"{name or server}, namespace {app.namespace or '(none)'}"
+            yield Hit(
+                at=app.at,
+                path=app.at_path("destination"),
+                message=f"delivering application: AppProject `{project.name}` does not permit: `{where}`",
+                fix="add the destination to the project's `spec.destinations`, or deliver to one of those",
+            )
+
+
+@rule("application-project-forbids-source", Severity.ERROR)
+def app_project_forbids_source(world: World) -> Iterator[Hit]:
+    """An Application reads from a repository that its AppProject does not list.
+
+    `spec.sourceRepos` of the project lists repositories (with globs). Argo CD answers that the repository is not
+    permitted in the project and syncs nothing.
+    """
+    for app, project in _governed(world):
+        patterns = [item for _, item in items(project.value, "spec", "sourceRepos") if isinstance(item, str)]
+        for source in app.sources:
+            repo = literal(source.value, "repoURL")
+            trimmed = repo.removesuffix(".git") if repo else ""
+            is_listed = any(
+                pattern.startswith("!") or fnmatchcase(trimmed, pattern.removesuffix(".git")) for pattern in patterns
+            )
+            if repo and not is_listed:
+                yield Hit(
+                    at=app.at,
+                    path=(*source.path, "repoURL"),
+                    message=f"reading source: AppProject `{project.name}` does not permit the repository: `{repo}`",
+                    fix="add the repository to the project's `spec.sourceRepos`",
+                )
+
+
+@rule("application-project-forbids-kind", Severity.ERROR)
+def app_project_forbids_kind(world: World) -> Iterator[Hit]:
+    """An Application delivers a cluster-wide object that its AppProject does not let it deliver.
+
+    Without an entry in `spec.clusterResourceWhitelist` a project permits no cluster-scoped kind at all; the sync fails
+    with "resource is not permitted in project". Only said when the Application's folder is below the linted path.
+    """
+    for app, delivery in deliveries(world):
+        name = literal(app.spec, "project")
+        project = world.find("AppProject", name) if name and app.is_argo else None
+        if project is None:
+            continue
+        permitted = [
+            (literal(item, "group") or "", literal(item, "kind") or "")
+            for _, item in items(project.value, "spec", "clusterResourceWhitelist")
+        ]
+        for found in delivery.objects:
+            is_permitted = any(
+                fnmatchcase(found.group, group) and fnmatchcase(found.kind, kind) for group, kind in permitted
+            )
+            if found.kind in _CLUSTER_KINDS and not is_permitted:
+                yield Hit(
+                    at=found,
+                    path=("kind",),
+                    message=(
+                        f"delivering with application `{app.name}`: AppProject `{project.name}` permits no cluster-wide"
+                        f" object of kind: `{found.kind}`"
+                    ),
+                    fix=f"add group `{found.group}`, kind `{found.kind}` to the project's clusterResourceWhitelist",
+                )

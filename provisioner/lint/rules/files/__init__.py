@@ -1,0 +1,1 @@
+"""Files, YAML and schemas."""

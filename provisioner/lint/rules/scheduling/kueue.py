@@ -1,0 +1,128 @@
+"""Kueue: workloads whose queue leads nowhere or lacks what they ask for.
+
+Sources: Kueue documentation, "Cluster Queue", "Local Queue", "Resource Flavor".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from provisioner.catalog.fields import shown
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.quantities import amount, plain, pod_total
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import has_hole, items, look, text
+from provisioner.lint.world import Object, PodTemplate, World
+
+_QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def _queued(world: World) -> Iterator[tuple[PodTemplate, str]]:
+    for pod in world.pods:
+        name = pod.owner.labels.get(_QUEUE) or pod.labels.get(_QUEUE)
+        if name and not has_hole(name):
+            yield pod, name
+
+
+@rule("kueue-queue-missing", Severity.ERROR)
+def kueue_queue_missing(world: World) -> Iterator[Hit]:
+    """A workload names a LocalQueue that its namespace does not have, so it is never admitted.
+
+    Kueue keeps the workload suspended and only says so in its Workload object: `LocalQueue doesn't exist`.
+    """
+    names = [queue.name for queue in world.of_kind("LocalQueue")]
+    for pod, name in _queued(world):
+        if names and world.find("LocalQueue", name, namespace=pod.namespace) is None:
+            near = nearest_name(name, names)
+            message = f"queueing workload: its namespace has no queue {shown(name)}"
+            fix = f"did you mean `{near}`?" if near and near != name else "add a LocalQueue to the namespace"
+            yield Hit(at=pod.owner, path=("metadata", "labels", _QUEUE), message=message, fix=fix)
+
+
+@rule("kueue-cluster-queue-missing", Severity.ERROR)
+def kueue_cluster_queue_missing(world: World) -> Iterator[Hit]:
+    """A LocalQueue leads to a ClusterQueue that the folder does not hold, though it holds others.
+
+    The LocalQueue stays inactive with `ClusterQueueDoesNotExist`, and its workloads stay suspended.
+    """
+    names = [queue.name for queue in world.of_kind("ClusterQueue")]
+    for queue in world.of_kind("LocalQueue"):
+        name = text(queue.value, "spec", "clusterQueue")
+        if names and name and name not in names:
+            near = nearest_name(name, names)
+            message = f"queueing workload: there is no cluster queue {shown(name)}"
+            fix = f"did you mean `{near}`?" if near else f"use one of: {', '.join(names)}"
+            yield Hit(at=queue, path=("spec", "clusterQueue"), message=message, fix=fix)
+
+
+@rule("kueue-flavor-missing", Severity.ERROR)
+def kueue_flavor_missing(world: World) -> Iterator[Hit]:
+    """A ClusterQueue names a resource flavor that the folder does not hold, so the queue stays inactive.
+
+    A ClusterQueue is active only when all its flavors exist (`FlavorNotFound`); until then nothing is admitted.
+    """
+    names = [flavor.name for flavor in world.of_kind("ResourceFlavor")]
+    for queue in world.of_kind("ClusterQueue"):
+        for path, group in items(queue.value, "spec", "resourceGroups"):
+            for place, flavor in items(group, "flavors"):
+                name = text(flavor, "name")
+                if names and name and name not in names:
+                    near = nearest_name(name, names)
+                    message = f"queueing workload: there is no resource flavor {shown(name)}"
+                    fix = f"did you mean `{near}`?" if near else f"use one of: {', '.join(names)}"
+                    yield Hit(at=queue, path=(*path, *place, "name"), message=message, fix=fix)
+
+
+def _cluster_queue(world: World, pod: PodTemplate, name: str) -> Object | None:
+    local = world.find("LocalQueue", name, namespace=pod.namespace)
+    return world.find("ClusterQueue", text(local.value, "spec", "clusterQueue") or "") if local else None
+
+
+@rule("kueue-quota-too-small", Severity.ERROR)
+def kueue_quota_too_small(world: World) -> Iterator[Hit]:
+    """A pod asks for a resource that its ClusterQueue does not cover, or for more than it ever lends one.
+
+    Such a workload is never admitted. Queues of a cohort may borrow and are only checked for covered resources.
+    """
+    for pod, name in _queued(world):
+        queue = _cluster_queue(world, pod, name)
+        groups = [group for _, group in items(queue.value, "spec", "resourceGroups")] if queue else []
+        if queue is None or not groups:
+            continue
+        covered = {item for group in groups for _, item in items(group, "coveredResources") if isinstance(item, str)}
+        for resource, value in pod_total(pod).items():
+            most = [
+                amount(look(entry, "nominalQuota"))
+                for group in groups
+                for _, flavor in items(group, "flavors")
+                for _, entry in items(flavor, "resources")
+                if text(entry, "name") == resource
+            ]
+            largest = max((item for item in most if item is not None), default=None)
+            in_cohort = text(queue.value, "spec", "cohort") or text(queue.value, "spec", "cohortName")
+            too_much = largest is not None and value > largest and not in_cohort
+            if resource not in covered or too_much:
+                fact = f"gives at most {plain(largest)}" if too_much and largest is not None else "does not cover it"
+                message = (
+                    f"queueing workload: it asks for {plain(value)} of {resource}, {queue.title} {fact}: {shown(name)}"
+                )
+                fix = f"cover {resource} in the queue's resourceGroups with enough nominalQuota"
+                yield Hit(at=pod.owner, path=("metadata", "labels", _QUEUE), message=message, fix=fix)
+
+
+@rule("kueue-resources-differ", Severity.ERROR)
+def kueue_resources_differ(world: World) -> Iterator[Hit]:
+    """A flavor of a ClusterQueue has quotas for other resources than its group covers, so the queue is refused.
+
+    Every flavor of a group names exactly the group's coveredResources (Kueue, "Cluster Queue", Resource Groups).
+    """
+    for queue in world.of_kind("ClusterQueue"):
+        for path, group in items(queue.value, "spec", "resourceGroups"):
+            covered = {item for _, item in items(group, "coveredResources") if isinstance(item, str)}
+            for place, flavor in items(group, "flavors"):
+                named = {name for _, entry in items(flavor, "resources") if (name := text(entry, "name"))}
+                differing = sorted(covered ^ named)
+                if covered and named and differing and not any(map(has_hole, differing)):
+                    message = f"dividing quota: only on one side, covered or in the flavor: {shown(differing[0])}"
+                    fix = "name the same resources in coveredResources and in every flavor"
+                    yield Hit(at=queue, path=(*path, *place, "resources"), message=message, fix=fix)

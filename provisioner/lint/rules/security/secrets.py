@@ -1,0 +1,192 @@
+"""Credentials that stand where everybody can read them, and Secrets that say something else than meant.
+
+Names alone are a guess and give warnings; forms that only credentials have give errors.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from provisioner.catalog.fields import FieldPath
+from provisioner.domain.finding import Severity
+from provisioner.lint.joins.pods import every_pod
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import Hole, has_hole, items, mapping, text
+from provisioner.lint.world import Object, World
+
+_FORMS = (
+    ("a Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")),
+    ("an OpenAI key", re.compile(r"\bsk-(proj-)?[A-Za-z0-9_-]{32,}\b")),
+    ("an AWS access key", re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b")),
+    ("a GitHub token", re.compile(r"\b(gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})\b")),
+    ("a GitLab token", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}\b")),
+    ("an NVIDIA API key", re.compile(r"\bnvapi-[A-Za-z0-9_-]{40,}\b")),
+    ("a Slack token", re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{20,}\b")),
+    ("a private key", re.compile(r"-----BEGIN ([A-Z]+ )?PRIVATE KEY-----")),
+)
+_LAST_WORDS = frozenset(["token", "password", "passwd", "secret", "apikey", "credentials", "passphrase"])
+_ENDINGS = (
+    ("master", "key"),
+    ("signing", "key"),
+    ("encryption", "key"),
+    ("api", "key"),
+    ("access", "key"),
+    ("secret", "key"),
+    ("private", "key"),
+    ("auth", "key"),
+)
+_NO_SECRET = re.compile(
+    r"(?i)(|none|null|empty|true|false|[0-9.]+|<.*>|\$.*|/.*|\*+|x{3,}|"
+    r".*(no-?key|not-?(needed|used|required)|placeholder|dummy|example|redacted|replace|change|fake|todo|your-|set-me).*)"
+)
+_PASSWORD_IN_URL = re.compile(r"\b[a-z][a-z0-9+]*://[^/\s:@]+:([^/\s:@$({]+)@")
+
+
+def _is_secret_name(name: str) -> bool:
+    words = [word for word in re.split(r"[_.\-]|(?<=[a-z])(?=[A-Z])", name) if word]
+    lower = [word.lower() for word in words]
+    return bool(lower) and (lower[-1] in _LAST_WORDS or tuple(lower[-2:]) in _ENDINGS)
+
+
+def _literals(world: World) -> Iterator[tuple[Object, FieldPath, str, str]]:
+    """Every variable with a literal value: owner, path, name, value."""
+    for pod in every_pod(world):
+        for container in pod.containers:
+            for path, item in items(container.value, "env"):
+                name, value = text(item, "name"), text(item, "value")
+                if name and value:
+                    yield pod.owner, (*container.path, *path, "value"), name, value
+
+
+def _config(world: World) -> Iterator[tuple[Object, FieldPath, str, str]]:
+    for found in world.of_kind("ConfigMap"):
+        for key, value in mapping(found.value, "data").items():
+            if isinstance(key, str) and isinstance(value, str) and not isinstance(value, Hole):
+                yield found, ("data", key), key, value
+
+
+def _known_form(value: str) -> str | None:
+    return next((what for what, form in _FORMS if form.search(value)), None)
+
+
+def _looks_secret(name: str, value: str) -> bool:
+    by_name = _is_secret_name(name) and not _NO_SECRET.fullmatch(value) and not has_hole(value) and "\n" not in value
+    return by_name or bool(_PASSWORD_IN_URL.search(value))
+
+
+@rule("credential-in-manifest", Severity.ERROR)
+def credential_in_manifest(world: World) -> Iterator[Hit]:
+    """A manifest holds what has the form of a real credential, in a variable, a flag or a ConfigMap.
+
+    Everybody who may read pods, ConfigMaps or the repository has it, and it stays in the history. Revoke it, and hand
+    the new one in through a Secret.
+    """
+    for owner, path, _, value in (*_literals(world), *_config(world)):
+        what = _known_form(value)
+        if what:
+            yield _leak(owner, path, what)
+    for pod in every_pod(world):
+        for container in pod.containers:
+            for part in ("command", "args"):
+                for path, item in items(container.value, part):
+                    what = _known_form(item) if isinstance(item, str) else None
+                    if what:
+                        yield _leak(pod.owner, (*container.path, *path), what)
+
+
+def _leak(owner: Object, path: FieldPath, what: str) -> Hit:
+    fix = "revoke it, keep the new one in a Secret (or an external store) and refer to it by secretKeyRef"
+    return Hit(at=owner, path=path, message=f"keeping secret: this looks like {what}, in plain text", fix=fix)
+
+
+@rule("secret-as-literal-variable", Severity.WARNING)
+def secret_as_literal_variable(world: World) -> Iterator[Hit]:
+    """An environment variable that is named like a secret has its value in the manifest.
+
+    Whoever may read the pod or the repository reads it. The value belongs into a Secret.
+    """
+    for owner, path, name, value in _literals(world):
+        if _looks_secret(name, value) and not _known_form(value):
+            message = f"keeping secret: variable `{name}` has its value in plain text"
+            fix = "use valueFrom.secretKeyRef"
+            yield Hit(at=owner, path=path, message=message, fix=fix)
+
+
+@rule("secret-in-config-map", Severity.WARNING)
+def secret_in_config_map(world: World) -> Iterator[Hit]:
+    """A ConfigMap has a key that is named like a secret, or a URL with a password.
+
+    ConfigMaps are not encrypted at rest, are readable for most roles and show up in diffs.
+    """
+    for owner, path, name, value in _config(world):
+        if _looks_secret(name, value) and not _known_form(value):
+            message = f"keeping secret: key `{name}` of a ConfigMap holds one in plain text"
+            yield Hit(at=owner, path=path, message=message, fix="move it to a Secret")
+
+
+def _data(world: World) -> Iterator[tuple[Object, str, Any, bytes | None]]:
+    """Every entry of a Secret's `data` and what it decodes to."""
+    for found in world.of_kind("Secret"):
+        if found.group:
+            continue
+        for key, value in mapping(found.value, "data").items():
+            if isinstance(value, str) and not has_hole(value):
+                yield found, str(key), value, _decoded(value)
+
+
+def _decoded(value: str) -> bytes | None:
+    try:
+        return base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+@rule("secret-not-base64", Severity.ERROR)
+def secret_not_base64(world: World) -> Iterator[Hit]:
+    """An entry of a Secret's `data` is not base64, so the API server refuses the Secret.
+
+    `data` takes base64, `stringData` plain text.
+    """
+    for found, key, _, decoded in _data(world):
+        if decoded is None:
+            message = f"decoding secret: the value of `{key}` is not base64"
+            fix = "move plain text to stringData, or encode it"
+            yield Hit(at=found, path=("data", key), message=message, fix=fix)
+
+
+@rule("secret-ends-with-newline", Severity.WARNING)
+def secret_ends_with_newline(world: World) -> Iterator[Hit]:
+    """A token or password in a Secret decodes to a line with a newline at its end.
+
+    `echo value | base64` encodes the newline too; servers then refuse the token, or the HTTP client refuses the
+    header. `printf %s value | base64` does not.
+    """
+    for found, key, _, decoded in _data(world):
+        if decoded and decoded.endswith(b"\n") and decoded.count(b"\n") == 1 and _is_secret_name(key):
+            message = f"decoding secret: `{key}` ends with a newline"
+            fix = "encode it without the newline: printf %s value | base64"
+            yield Hit(at=found, path=("data", key), message=message, fix=fix)
+
+
+@rule("secret-key-malformed", Severity.ERROR)
+def secret_key_malformed(world: World) -> Iterator[Hit]:
+    """A key of a Secret or ConfigMap has characters that the API server refuses (allowed: letters, digits, - _ .).
+
+    Keys become file names and variables. A path with a slash is refused; `items` of the volume can give an entry a
+    path.
+    """
+    for found in world.of_kind("Secret", "ConfigMap"):
+        for part in ("data", "stringData", "binaryData"):
+            for key in _bad_keys(mapping(found.value, part)):
+                message = f"naming key: characters other than letters, digits, `-`, `_` and `.`: `{key}`"
+                yield Hit(at=found, path=(part, key), message=message, fix="rename the key")
+
+
+def _bad_keys(data: Mapping[str, Any]) -> Iterator[str]:
+    for key in data:
+        if isinstance(key, str) and not has_hole(key) and not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", key):
+            yield key
