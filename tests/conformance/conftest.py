@@ -8,10 +8,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import pytest
@@ -112,6 +113,18 @@ def kubectl_minor(program: str) -> int:
         [program, "version", "--client", "--output=json"], capture_output=True, text=True, check=True, timeout=30
     )
     return int(re.sub(r"\D", "", json.loads(told.stdout)["clientVersion"]["minor"]))
+
+
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T], *, seconds: float = 20) -> T:
+    """What `look` finds as soon as it finds something."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"not seen within seconds: {seconds}"
+        time.sleep(0.05)
+    return found
 
 
 def find_kubectl() -> str:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from tests.conformance.conftest import Api, config_map, deployment
+import pytest
+import yaml
+
+from provisioner.embedded.apiserver import protobuf
+from tests.conformance.conftest import Api, config_map, deployment, eventually, widget_crd
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
@@ -97,6 +103,81 @@ def test_openapi_version_2_has_definitions(api: Api) -> None:
     assert containers["type"] == "array"
     assert containers["x-kubernetes-patch-merge-key"] == "name"
     assert containers["items"]["$ref"].startswith("#/definitions/")
+
+
+def openapi_messages(api: Api) -> dict[int, list[bytes]]:
+    """The fields of the version 2 document as clients written in Go ask for it."""
+    wanted = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    answer = api.http.get("/openapi/v2", headers={"Accept": wanted})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Content-Type"] == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    return by_field(answer.content)
+
+
+def by_field(message: bytes) -> dict[int, list[bytes]]:
+    """The fields of a protocol buffer that are texts or messages."""
+    found: dict[int, list[bytes]] = {}
+    for field, value in protobuf.fields(message):
+        if isinstance(value, bytes):
+            found.setdefault(field, []).append(value)
+    return found
+
+
+def schemas_of(document: dict[int, list[bytes]]) -> dict[str, bytes]:
+    """The definitions in a version 2 document by name."""
+    entries = (by_field(entry) for entry in by_field(document[9][0])[1])
+    return {entry[1][0].decode(): entry[2][0] for entry in entries}
+
+
+def extensions_of(schema: bytes, field: int = 31) -> dict[str, Any]:
+    """What a message says beside the words of OpenAPI."""
+    entries = (by_field(entry) for entry in by_field(schema)[field])
+    return {entry[1][0].decode(): yaml.safe_load(by_field(entry[2][0])[2][0]) for entry in entries}
+
+
+def test_openapi_version_2_comes_as_protocol_buffers(api: Api) -> None:
+    document = openapi_messages(api)
+    assert document[1] == [b"2.0"]
+    schemas = schemas_of(document)
+    gvk = {"group": "apps", "version": "v1", "kind": "Deployment"}
+    assert gvk in extensions_of(schemas["io.k8s.api.apps.v1.Deployment"])["x-kubernetes-group-version-kind"]
+    properties = (by_field(entry) for entry in by_field(by_field(schemas["io.k8s.api.core.v1.PodSpec"])[25][0])[1])
+    containers = {entry[1][0]: entry[2][0] for entry in properties}[b"containers"]
+    assert by_field(by_field(containers)[22][0])[1] == [b"array"]
+    extensions = extensions_of(containers)
+    assert extensions["x-kubernetes-patch-merge-key"] == "name"
+    assert extensions["x-kubernetes-list-map-keys"] == ["name"]
+    paths = (by_field(entry) for entry in by_field(document[8][0])[2])
+    path = {entry[1][0]: entry[2][0] for entry in paths}[b"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
+    patch = by_field(path)[8][0]
+    assert extensions_of(patch, field=13)["x-kubernetes-group-version-kind"] == gvk
+
+
+def test_openapi_version_2_follows_custom_kinds(api: Api, unique: str) -> None:
+    group = f"{unique}.example.com"
+    name = f"com.example.{unique}.v1.Widget"
+    crd = widget_crd(group, maybe={"type": "array", "nullable": True, "items": {"type": "string"}})
+    api.create(CRDS, crd)
+    schema = eventually(lambda: schemas_of(openapi_messages(api)).get(name, b""))
+    gvk = {"group": group, "version": "v1", "kind": "Widget"}
+    assert gvk in extensions_of(schema)["x-kubernetes-group-version-kind"]
+    spec = api.get("/openapi/v2")["definitions"][name]["properties"]["spec"]["properties"]
+    assert spec["free"] == {"x-kubernetes-preserve-unknown-fields": True}
+    assert "type" not in spec["maybe"]
+    assert spec["parts"]["x-kubernetes-list-map-keys"] == ["name"]
+    assert api.http.delete(f"{CRDS}/widgets.{group}").status_code == 200
+    eventually(lambda: name not in schemas_of(openapi_messages(api)))
+
+
+def test_openapi_documents_are_kept_by_hash_and_tag(api: Api) -> None:
+    address = api.get("/openapi/v3")["paths"]["apis/apps/v1"]["serverRelativeURL"]
+    first = api.http.get(address)
+    assert "immutable" in first.headers["Cache-Control"]
+    again = api.http.get(address, headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    outdated = api.http.get("/openapi/v3/apis/apps/v1", params={"hash": "0"})
+    assert outdated.status_code == 301
+    assert outdated.headers["Location"].endswith(address)
 
 
 def test_table_has_the_usual_columns(api: Api) -> None:

@@ -161,6 +161,18 @@ def test_explain_describes_fields(kubectl: Kubectl) -> None:
     kubectl("explain", "deployment.spec.nothing", code=1)
 
 
+def test_explain_reads_version_2_as_protocol_buffers(kubectl: Kubectl) -> None:
+    shown = kubectl("explain", "--output=plaintext-openapiv2", "deployment.spec.strategy.rollingUpdate").stdout
+    assert "maxSurge\t<string>" in shown
+    assert "RESOURCE: rollingUpdate <Object>" in shown
+
+
+def test_explain_descends_to_every_field(kubectl: Kubectl) -> None:
+    shown = kubectl("explain", "deployment.spec", "--recursive").stdout
+    assert "terminationGracePeriodSeconds\t<integer>" in shown
+    assert "containerPort\t<integer> -required-" in shown
+
+
 def test_api_resources_know_short_names_and_scopes(kubectl: Kubectl) -> None:
     found = {line.split()[0]: line.split() for line in kubectl("api-resources", "--no-headers").stdout.splitlines()}
     assert found["deployments"] == ["deployments", "deploy", "apps/v1", "true", "Deployment"]

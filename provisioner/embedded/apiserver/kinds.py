@@ -113,8 +113,6 @@ class Registry:
         own = tuple(custom)
         replaced = {kind.storage_key for kind in own}
         self.kinds = (*(kind for kind in builtins.kinds if kind.storage_key not in replaced), *own)
-        self.documents: dict[str, bytes] = {}
-        """OpenAPI documents made from these kinds, kept by `openapi`."""
         self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in self.kinds}
 
     def limited_to(self, group: str) -> Registry:
