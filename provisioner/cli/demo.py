@@ -28,7 +28,7 @@ from provisioner.cli.progress import show_progress
 from provisioner.cli.session import call_api
 from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
 from provisioner.settings import Settings
-from provisioner.wiring import publish_tiers
+from provisioner.wiring.publishing import publish_tiers
 
 if TYPE_CHECKING:
     from provisioner.client.client import Client
@@ -83,8 +83,8 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
         ):
             laptop.launch(lambda name: console.print(f"[dim]starting {name} …[/dim]"))
         with timing.part("publishing tiers"):  # in the meantime
-            for line in asyncio.run(publish_tiers(laptop.settings, ())):
-                console.print(f"[green]✓[/green] {line}")
+            for published in asyncio.run(publish_tiers(laptop.settings)):
+                console.print(f"[green]✓[/green] {published}")
         with timing.part("starting processes"):
             laptop.wait_until_ready()
         endpoint, secret = _make_endpoint(laptop, timing)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from provisioner.cli.catalog import CatalogOption
+from provisioner.cli.changes import print_publication
 from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from provisioner.settings import Settings
 
 app = typer.Typer(name="tier", help="Tiers: isolation, limits and promise sold.", no_args_is_help=True)
 
@@ -57,15 +62,36 @@ def show_tier(
 @app.command("publish")
 def publish_tier(
     names: Annotated[list[str] | None, typer.Argument(help="Names of tiers; every tier when left out.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change and write nothing.")] = False,
+    force_conflicts: Annotated[
+        bool, typer.Option("--force-conflicts", help="Take over fields that others own, instead of refusing.")
+    ] = False,
 ) -> None:
     """Publish tiers to vCluster Platform by server-side apply, where Pulumi is not wanted.
 
-    Example: tenantry tier publish dedicated
+    Says first what would change, as the server's own dry run has it. Fields that others own are left to them, and only
+    what was published with the tier and no version of its template names any more is removed.
+
+    Examples:
+
+      tenantry tier publish --dry-run
+
+      tenantry tier publish dedicated
     """
     import asyncio
 
     from provisioner.settings import read_settings
-    from provisioner.wiring import publish_tiers
 
-    for line in asyncio.run(publish_tiers(read_settings(), tuple(names or ()))):
-        say(line)
+    asyncio.run(_publish(read_settings(), names or (), dry_run=dry_run, force=force_conflicts))
+
+
+async def _publish(settings: Settings, names: Sequence[str], *, dry_run: bool, force: bool) -> None:
+    from provisioner.wiring.publishing import open_publisher
+
+    async with open_publisher(settings) as publisher:
+        proposals = await publisher.propose(names, force=force)
+        for proposal in proposals:
+            print_publication(proposal)
+        for proposal in () if dry_run else proposals:
+            await publisher.publish(proposal)
+            say(str(proposal))

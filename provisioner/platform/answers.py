@@ -14,6 +14,8 @@ from provisioner.domain.finding import Finding
 _TEXT_LIMIT = 256
 _FINDINGS_LIMIT = 50
 _RETRY_LIMIT_SECONDS = 60.0
+_FIELD_CONFLICT = "FieldManagerConflict"
+"""The cause that server-side apply gives for a field of another manager."""
 
 
 def derive_error(status_code: int, body: Any, *, doing: str, retry_after: str | None = None) -> TenantryError:
@@ -25,11 +27,24 @@ def derive_error(status_code: int, body: Any, *, doing: str, retry_after: str | 
         return RetryableError(message, reason="Unauthorized", hint="check the credentials in the kubeconfig")
     if status_code == 404:
         return NotFoundError(message, reason=reason or None)
+    findings = _findings(status)
+    if status_code == 409 and any(finding.reason == _FIELD_CONFLICT for finding in findings):
+        return field_conflict(message, findings)
     if status_code in (409, 410):
         return ConflictError(message, reason=reason or None)
     if status_code == 429 or status_code >= 500:
         return RetryableError(message, reason=reason or None, retry_after_seconds=_seconds(retry_after))
-    return RejectedError(message, reason=reason or None, findings=_findings(status))
+    return RejectedError(message, reason=reason or None, findings=findings)
+
+
+def field_conflict(message: str, findings: tuple[Finding, ...]) -> RejectedError:
+    """The refusal to write fields that another field manager owns; a finding for each of them."""
+    return RejectedError(
+        message,
+        reason="FieldConflict",
+        hint="leave these fields to who owns them, or take them over with --force-conflicts",
+        findings=findings,
+    )
 
 
 def _findings(status: Mapping[str, Any]) -> tuple[Finding, ...]:

@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -21,9 +22,11 @@ from provisioner.domain.lease import Fence
 from provisioner.platform.answers import derive_error
 from provisioner.platform.fencing import refuse_higher_fence, stamp
 from provisioner.platform.interface import FIELD_MANAGER, Kind, Manifest, ObjectRef
+from provisioner.platform.ownership import refuse_foreign
 
 T = TypeVar("T")
 
+_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 _DEADLINE_SECONDS = 20.0
 _ANSWER_LIMIT_BYTES = 32 * 2**20
 _PAGE_SIZE = 500
@@ -68,11 +71,14 @@ class HttpCluster:
                 return found
             query["continue"] = following
 
-    async def apply(self, manifest: Manifest, *, kind: Kind, fence: Fence) -> Manifest:
+    async def apply(
+        self, manifest: Manifest, *, kind: Kind, fence: Fence, force: bool = True, dry_run: bool = False
+    ) -> Manifest:
         """Make the object so by server-side apply (where refused: merge patch), and return it as stored."""
         metadata = manifest["metadata"]
         ref = ObjectRef(kind, metadata["name"], metadata.get("namespace"))
-        return await _rereading(lambda: self._apply_once(manifest, ref, fence))
+        options = {"dryRun": "All"} if dry_run else {}
+        return await _rereading(lambda: self._apply_once(manifest, ref, fence, force=force, options=options))
 
     async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str], *, fence: Fence) -> None:
         """Set annotations of an existing object; nothing happens when it is gone."""
@@ -82,16 +88,20 @@ class HttpCluster:
         """Ask for deletion (background). True when the object is gone already."""
         return await _rereading(lambda: self._delete_once(ref, fence))
 
-    async def _apply_once(self, manifest: Manifest, ref: ObjectRef, fence: Fence) -> Manifest:
+    async def _apply_once(
+        self, manifest: Manifest, ref: ObjectRef, fence: Fence, *, force: bool, options: Mapping[str, str]
+    ) -> Manifest:
         stored = await self.get(ref)
         if stored:
             refuse_higher_fence(stored, ref, fence)
         body = stamp(manifest, ref, fence, stored=stored)
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower(), **options}
         path = _path(ref.kind, ref.namespace, ref.name)
         answer = await self._send("PATCH", path, query=query, body=body, content_type="application/apply-patch+yaml")
         if answer.status in _APPLY_REFUSED:
-            answer = await self._merge(ref, body, is_stored=stored is not None)
+            if stored and not force:
+                refuse_foreign(stored, ref)
+            answer = await self._merge(ref, body, is_stored=stored is not None, options=options)
         return self._checked(answer, f"applying {_label(ref)}")
 
     async def _annotate_once(self, ref: ObjectRef, annotations: Mapping[str, str], fence: Fence) -> None:
@@ -124,8 +134,10 @@ class HttpCluster:
         self._checked(answer, f"deleting {_label(ref)}")
         return False
 
-    async def _merge(self, ref: ObjectRef, body: Manifest, *, is_stored: bool) -> _Answer:
-        query = {"fieldManager": FIELD_MANAGER}
+    async def _merge(
+        self, ref: ObjectRef, body: Manifest, *, is_stored: bool, options: Mapping[str, str] = _NO_OPTIONS
+    ) -> _Answer:
+        query = {"fieldManager": FIELD_MANAGER, **options}
         if not is_stored:
             return await self._send("POST", _path(ref.kind, ref.namespace), query=query, body=body)
         path = _path(ref.kind, ref.namespace, ref.name)

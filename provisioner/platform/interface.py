@@ -58,9 +58,12 @@ class Cluster(Protocol):
         """All objects of a kind, in a namespace or everywhere, that carry all `labels`."""
         ...
 
-    async def apply(self, manifest: Manifest, *, kind: Kind, fence: Fence) -> Manifest:
+    async def apply(
+        self, manifest: Manifest, *, kind: Kind, fence: Fence, force: bool = True, dry_run: bool = False
+    ) -> Manifest:
         """Make the object so, by server-side apply (where refused: GET and merge patch), and return it as stored.
-        Not made over a higher fence (ConflictError, reason `FenceStale`)."""
+        Not made over a higher fence (ConflictError, reason `FenceStale`). Without `force` fields that others own are
+        left to them (RejectedError, reason `FieldConflict`, a finding each); `dry_run` writes nothing."""
         ...
 
     async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str], *, fence: Fence) -> None:

@@ -1,30 +1,124 @@
 """Publishes the objects of a tier to a control plane cluster where Pulumi is not wanted.
 
-Called by `tenantry tier publish` and the demo with what `rendering` made. A published version of a template is never
-edited: a new one is added beside the others, and the same version with another content is refused. Kinds that have no
-versions of their own carry one in their name, and are refused alike.
+Called by `tenantry tier publish` and the demo with what `rendering` made: `propose` asks the server what would come of
+it (a dry run) and says what would change, `publish` does that. A published version of a template is never edited: a new
+one is added beside the others, and the same version with another content is refused. Kinds that have no versions of
+their own carry one in their name, and are refused alike. What an earlier publication made and no version names any more
+is removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from provisioner.domain.errors import RejectedError
+from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.lease import Fence
 from provisioner.platform.interface import Cluster, Kind, Manifest, ObjectRef
-from provisioner.platform.kinds import APPLICATION_TEMPLATE, STACK_TEMPLATE, VIRTUAL_CLUSTER_TEMPLATE, kind_of
+from provisioner.platform.kinds import (
+    APPLICATION_TEMPLATE,
+    DEVICE_CLASS,
+    NODE_PROFILE,
+    STACK_TEMPLATE,
+    VIRTUAL_CLUSTER_TEMPLATE,
+    kind_of,
+)
+from provisioner.platform.ownership import MANAGED_BY, is_ours
 
 NEVER_CHANGED = (APPLICATION_TEMPLATE, STACK_TEMPLATE)
 """Kinds without versions: tenant clusters that exist follow every change of one at once."""
+PRUNED = (NODE_PROFILE, APPLICATION_TEMPLATE, STACK_TEMPLATE, DEVICE_CLASS)
+"""Kinds of which a tier may have published objects that it no longer needs. Node providers belong to the site."""
+TIER_LABEL = "tenantry.io/tier"
 
 
-async def publish_objects(cluster: Cluster, objects: Iterable[Manifest], *, fence: Fence) -> None:
-    """Apply the objects in order. RejectedError (`VersionPublished`) for a template version that stands there with
-    another content, ConflictError when somebody else published in between; nothing is written where one is refused."""
-    desired = [await _desired(cluster, manifest) for manifest in objects]
-    for kind, manifest in desired:
-        await cluster.apply(manifest, kind=kind, fence=fence)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One object of a publication: what stands (None: nothing) and what will (None: it is removed)."""
+
+    ref: ObjectRef
+    before: Manifest | None
+    after: Manifest | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """What publishing would do to one control plane cluster, as its server says: every object in order, changed or not,
+    and what is applied for it."""
+
+    changes: tuple[Change, ...]
+    manifests: tuple[tuple[Kind, Manifest], ...]
+    force: bool
+
+
+async def propose(
+    cluster: Cluster, objects: Iterable[Manifest], *, tier: str, fence: Fence, force: bool = False
+) -> Publication:
+    """What publishing the objects of a tier would change, by a dry run on the server.
+
+    RejectedError: `VersionPublished` for a template version that stands there with another content, `FieldConflict`
+    for fields that others own unless `force` takes them over.
+    """
+    manifests = [await _desired(cluster, manifest) for manifest in objects]
+    changes, conflicts = [], []
+    for kind, manifest in manifests:
+        ref = ObjectRef(kind, manifest["metadata"]["name"])
+        before = await cluster.get(ref)
+        try:
+            after = await cluster.apply(manifest, kind=kind, fence=fence, force=force, dry_run=True)
+        except RejectedError as error:
+            if error.reason != "FieldConflict":
+                raise
+            conflicts.append(error)
+        else:
+            changes.append(Change(ref=ref, before=before, after=after))
+    if conflicts:
+        raise _all_of(conflicts, tier)
+    removed = [Change(ref=ref, before=stored, after=None) async for ref, stored in _unneeded(cluster, manifests, tier)]
+    return Publication(changes=(*changes, *removed), manifests=tuple(manifests), force=force)
+
+
+async def publish(cluster: Cluster, publication: Publication, *, fence: Fence) -> None:
+    """Do what was proposed, in order. ConflictError when somebody else published in between: what stands by then is
+    not lost, and proposing anew goes on from there."""
+    for kind, manifest in publication.manifests:
+        await cluster.apply(manifest, kind=kind, fence=fence, force=publication.force)
+    for change in publication.changes:
+        if change.after is None:
+            await cluster.delete(change.ref, fence=fence)
+
+
+async def _unneeded(
+    cluster: Cluster, manifests: Sequence[tuple[Kind, Manifest]], tier: str
+) -> AsyncIterator[tuple[ObjectRef, Manifest]]:
+    """Objects that we published with the tier and that neither its objects nor a standing version of its template
+    names."""
+    wanted = {(kind, manifest["metadata"]["name"]) for kind, manifest in manifests}
+    versions = json.dumps([dict(manifest) for kind, manifest in manifests if kind == VIRTUAL_CLUSTER_TEMPLATE])
+    for kind in PRUNED:
+        for stored in await _labelled(cluster, kind, tier):
+            name = stored["metadata"]["name"]
+            if (kind, name) not in wanted and name not in versions and is_ours(stored):
+                yield ObjectRef(kind, name), stored
+
+
+async def _labelled(cluster: Cluster, kind: Kind, tier: str) -> Sequence[Manifest]:
+    try:
+        return await cluster.list(kind, labels={MANAGED_BY: "tenantry", TIER_LABEL: tier})
+    except NotFoundError:
+        return ()  # the server has no such kind, so nothing of it stands
+
+
+def _all_of(conflicts: Sequence[RejectedError], tier: str) -> RejectedError:
+    return RejectedError(
+        f"publishing tier `{tier}`: others own fields of objects: {len(conflicts)}: "
+        + "; ".join(error.message for error in conflicts),
+        reason="FieldConflict",
+        hint=conflicts[0].hint,
+        findings=tuple(finding for error in conflicts for finding in error.findings),
+    )
 
 
 async def _desired(cluster: Cluster, manifest: Manifest) -> tuple[Kind, Manifest]:

@@ -40,7 +40,7 @@ from provisioner.operations.verb import VerbDefinition, Verbs
 from provisioner.operations.worker import Worker
 from provisioner.platform.clusters import LightkubeClusters
 from provisioner.platform.interface import Cluster
-from provisioner.platform.publish import publish_objects
+from provisioner.platform.publish import propose, publish
 from provisioner.probe.http import HttpProbe
 from provisioner.reconciler.loop import Reconciler
 from provisioner.rendering.pack import Pack, compile_pack
@@ -173,7 +173,8 @@ async def installation(state: Path) -> AsyncIterator[Installation]:
         stack.push_async_callback(clusters.close)
         catalog = load_catalog()
         pack = compile_pack(catalog, plane.site)
-        await publish_objects(clusters.control_plane("control-plane"), pack.tier_objects("dedicated"), fence=Fence(0))
+        cluster, objects = clusters.control_plane("control-plane"), pack.tier_objects("dedicated")
+        await publish(cluster, await propose(cluster, objects, tier="dedicated", fence=Fence(0)), fence=Fence(0))
         probe = HttpProbe(
             client_cert=state / "pki" / "client.crt",
             client_key=state / "pki" / "client.key",

@@ -22,7 +22,7 @@ from provisioner.domain.errors import RetryableError
 from provisioner.embedded.children import is_held
 from provisioner.wire.endpoint import EndpointAccepted, EndpointView
 from provisioner.wire.operation import OperationView
-from provisioner.wiring import publish_tiers
+from provisioner.wiring.publishing import publish_tiers
 from tests.crash.quick_tenantry import QuickLaptop
 
 ENGINE = "model server"
@@ -224,7 +224,7 @@ async def running(state: Path) -> AsyncIterator[Installation]:
     installation = Installation(laptop)
     try:
         await asyncio.to_thread(laptop.start, lambda _: None)
-        await publish_tiers(laptop.settings, ())
+        await publish_tiers(laptop.settings)
         await installation.create_tenant("acme")
         yield installation
     finally:

@@ -79,7 +79,9 @@ class StandInCluster:
             and (labels or {}).items() <= item["metadata"].get("labels", {}).items()
         ]
 
-    async def apply(self, manifest: Manifest, *, kind: Kind, fence: Fence) -> Manifest:
+    async def apply(
+        self, manifest: Manifest, *, kind: Kind, fence: Fence, force: bool = True, dry_run: bool = False
+    ) -> Manifest:
         self._answer()
         metadata = manifest["metadata"]
         ref = ObjectRef(kind, metadata["name"], metadata.get("namespace"))

@@ -1,7 +1,7 @@
-"""The composition root: settings in, running processes out. The only module that knows every concrete part.
+"""The composition root: settings in, running processes out. The only package that knows every concrete part.
 
 Each entry imports what its process needs when it is called, so that the gateway never loads the database and `--help`
-loads nothing.
+loads nothing. Publishing and previews are next door; nobody else imports concrete parts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from provisioner.domain.clock import SystemClock
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import RandomIds
-from provisioner.domain.lease import Fence
 from provisioner.settings import Listen, Settings, read_gateway_key, read_operator_key
 
 if TYPE_CHECKING:
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from provisioner.platform.clusters import LightkubeClusters
     from provisioner.rendering.pack import Pack
     from provisioner.store.interface import Store
-
-PUBLISH_FENCE = Fence(0)
-"""Publishing a tier is done by a person, not by an operation: it never goes over an operation's write."""
 
 GRACE_SECONDS = 10.0
 """How long requests may take to finish once a process is told to stop."""
@@ -120,33 +116,6 @@ def run_serve(settings: Settings) -> None:
     """Run REST API, worker and reconciler until told to stop."""
     _log_to_standard_error()
     asyncio.run(_until_signal(lambda stop: _serve(settings, stop)))
-
-
-async def publish_tiers(settings: Settings, names: Sequence[str]) -> list[str]:
-    """Publish tiers (all when no name is given) to every control plane cluster of the site; a line for each."""
-    from provisioner.domain.finding import unknown_name_hint
-    from provisioner.platform.clusters import LightkubeClusters
-    from provisioner.platform.publish import publish_objects
-
-    catalog, site = load_offer(settings)
-    unknown = next((name for name in names if name not in catalog.tiers), None)
-    if unknown is not None:
-        raise RejectedError(
-            f"publishing tiers: unknown name: `{unknown}`", hint=unknown_name_hint(unknown, catalog.tiers)
-        )
-    pack = _pack(catalog, site, settings.catalog)
-    clusters = LightkubeClusters(settings.bootstrap_kubeconfig)
-    lines = []
-    try:
-        for plane in site.control_planes:
-            for name in names or sorted(catalog.tiers):
-                objects = pack.tier_objects(name)
-                await publish_objects(clusters.control_plane(plane), objects, fence=PUBLISH_FENCE)
-                version = catalog.tiers[name].version
-                lines.append(f"tier {name} {version}: {len(objects)} objects published to {plane}")
-    finally:
-        await clusters.close()
-    return lines
 
 
 @asynccontextmanager
@@ -256,7 +225,7 @@ def _verbs(settings: Settings, outside: Outside, stack: AsyncExitStack) -> Verbs
     from provisioner.tenants import create as create_tenant
     from provisioner.tenants.world import World as TenantWorld
 
-    clock, pack = SystemClock(), _pack(outside.catalog, outside.site, settings.catalog)
+    clock, pack = SystemClock(), open_pack(outside.catalog, outside.site, settings.catalog)
     probe = HttpProbe(client_cert=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca)
     stack.push_async_callback(probe.close)
     endpoint_world = EndpointWorld(
@@ -295,7 +264,8 @@ def _open_clusters(kubeconfig: Path, stack: AsyncExitStack) -> LightkubeClusters
     return clusters
 
 
-def _pack(catalog: Catalog, site: Site, overlay: Path | None) -> Pack:
+def open_pack(catalog: Catalog, site: Site, overlay: Path | None) -> Pack:
+    """The template pack for a catalog and a site, with a provider's own folder laid over it."""
     from provisioner.rendering.pack import compile_pack
 
     return compile_pack(catalog, site, overlay=overlay)

@@ -1,0 +1,99 @@
+"""Tiers go to the control plane clusters where Pulumi is not wanted: proposed first, then published."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.lease import Fence
+from provisioner.settings import Settings
+from provisioner.wiring import load_offer, open_pack
+
+if TYPE_CHECKING:
+    from provisioner.platform.clusters import LightkubeClusters
+    from provisioner.platform.publish import Publication
+
+PUBLISH_FENCE = Fence(0)
+"""Publishing a tier is done by a person, not by an operation: it never goes over an operation's write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What publishing one tier would do to one control plane cluster."""
+
+    tier: str
+    version: str
+    control_plane: str
+    publication: Publication
+
+    def __str__(self) -> str:
+        objects = len(self.publication.manifests)
+        return f"tier {self.tier} {self.version}: {objects} objects published to {self.control_plane}"
+
+
+class Publisher:
+    """Proposes and publishes with one set of connections; `open_publisher` makes one."""
+
+    def __init__(self, settings: Settings, clusters: LightkubeClusters) -> None:
+        self._catalog, self._site = load_offer(settings)
+        self._pack = open_pack(self._catalog, self._site, settings.catalog)
+        self._clusters = clusters
+
+    async def propose(self, names: Sequence[str], *, force: bool = False) -> list[Proposal]:
+        """What publishing the tiers (all when none is named) would do; nothing is written.
+
+        Raises RejectedError for an unknown tier, a published version that would change or fields that others own.
+        """
+        from provisioner.domain.finding import unknown_name_hint
+        from provisioner.platform.publish import propose
+
+        tiers = self._catalog.tiers
+        if (unknown := next((name for name in names if name not in tiers), None)) is not None:
+            raise RejectedError(f"publishing tiers: unknown name: `{unknown}`", hint=unknown_name_hint(unknown, tiers))
+        return [
+            Proposal(
+                tier=name,
+                version=tiers[name].version,
+                control_plane=plane,
+                publication=await propose(
+                    self._clusters.control_plane(plane),
+                    self._pack.tier_objects(name),
+                    tier=name,
+                    fence=PUBLISH_FENCE,
+                    force=force,
+                ),
+            )
+            for plane in self._site.control_planes
+            for name in names or sorted(tiers)
+        ]
+
+    async def publish(self, proposal: Proposal) -> None:
+        """Do what was proposed."""
+        from provisioner.platform.publish import publish
+
+        cluster = self._clusters.control_plane(proposal.control_plane)
+        await publish(cluster, proposal.publication, fence=PUBLISH_FENCE)
+
+
+@asynccontextmanager
+async def open_publisher(settings: Settings) -> AsyncIterator[Publisher]:
+    """A Publisher for as long as its connections are needed."""
+    from provisioner.platform.clusters import LightkubeClusters
+
+    clusters = LightkubeClusters(settings.bootstrap_kubeconfig)
+    try:
+        yield Publisher(settings, clusters)
+    finally:
+        await clusters.close()
+
+
+async def publish_tiers(settings: Settings, names: Sequence[str] = ()) -> list[Proposal]:
+    """Propose and publish tiers (all when none is named); what was published."""
+    async with open_publisher(settings) as publisher:
+        proposals = await publisher.propose(names)
+        for proposal in proposals:
+            await publisher.publish(proposal)
+    return proposals
