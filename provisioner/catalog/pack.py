@@ -30,10 +30,6 @@ class PackFiles:
         found = {f"{folder}/{path.name}" for root in self.roots for path in (root / folder).glob(pattern)}
         yield from sorted(found)
 
-    def name_of(self, path: Path) -> str | None:
-        """The name of a file that lies below a root, None for any other."""
-        return next((path.relative_to(root).as_posix() for root in self.roots if path.is_relative_to(root)), None)
-
 
 def pack_root() -> Path:
     """The folder that holds `templates/`, `applications/`, `policies/` and `versions.yaml`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -93,11 +93,13 @@ def _filler(text: str) -> Fill:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One compiled object: its file name, canonical YAML and JSON."""
+    """One compiled object: its file name, canonical YAML and JSON. `text`, the JSON with the marks of slots, says all
+    that the others do: two are equal where it is."""
 
-    file: Fill
-    yaml: Fill
-    json: Fill
+    text: str
+    file: Fill = field(compare=False)
+    yaml: Fill = field(compare=False)
+    json: Fill = field(compare=False)
 
     def object(self, filling: Sequence[str]) -> dict[str, Any]:
         """The filled object as JSON values."""
@@ -107,10 +109,12 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A group of templates compiled for one shape."""
+    """A group of templates compiled for one shape. `sources` are the names of all files that it was made of, and of
+    those that were looked for and not there; two of equal content are equal whatever they were made of."""
 
     slots: Slots
     documents: tuple[Document, ...]
+    sources: frozenset[str] = field(default=frozenset(), compare=False)
 
     def objects(self, values: Mapping[str, SlotValue]) -> list[dict[str, Any]]:
         """All objects, filled."""
@@ -151,7 +155,8 @@ def compile_templates(
             reason="ParameterUnused",
             hint=f"use it in one of {', '.join(names)}, or do not pass it",
         )
-    return Compiled(slots, tuple(documents))
+    sources = frozenset[str]().union(*(one.asked for one in rendered.values()))
+    return Compiled(slots, tuple(documents), sources)
 
 
 def _document(template: str, value: Any) -> Document:
@@ -165,4 +170,5 @@ def _document(template: str, value: Any) -> Document:
             reason="NotAnObject",
             hint="give it apiVersion, kind and metadata.name",
         ) from error
-    return Document(_filler(file), _filler(canonical_yaml(value)), _filler(canonical_json(value)))
+    text = canonical_json(value)
+    return Document(text, _filler(file), _filler(canonical_yaml(value)), _filler(text))

@@ -51,12 +51,13 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """Rendered text with marks where slots are, the place of each of its lines, the names its templates read, and their
-    syntax trees."""
+    syntax trees. `asked` are the names of all templates that were looked for, found or not."""
 
     text: str
     places: tuple[Source, ...]
     names: frozenset[str]
     trees: Mapping[str, nodes.Template]
+    asked: frozenset[str] = frozenset()
 
     def place(self, line: int) -> Source:
         """Where output line `line` (from 0) came from."""
@@ -86,21 +87,22 @@ def render_with_slots(
     try:
         text = str(environment.get_template(name).render({**constants, **slots}))
     except TemplateNotFound as error:
-        place = _place_of(error, files, name)
+        place = _place_of(error, name)
         raise refused(place, f"no such template: `{error.name}`", reason="TemplateMissing") from error
     except TemplateSyntaxError as error:
         place = Source(error.name or name, error.lineno)
         raise refused(place, error.message or "bad syntax", reason="TemplateSyntax") from error
     except SlotMisuseError as error:
-        raise refused(_place_of(error, files, name), str(error), reason="SlotMisused", hint=_HINT) from error
+        raise refused(_place_of(error, name), str(error), reason="SlotMisused", hint=_HINT) from error
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
-        raise refused(_place_of(error, files, name), str(error), reason="TemplateFailed") from error
+        raise refused(_place_of(error, name), str(error), reason="TemplateFailed") from error
     lines, places = _with_places(text, name)
     return Rendered(
         text=lines,
         places=places,
         names=frozenset[str]().union(*(found.names for found in loader.parsed.values())),
         trees={file: found.tree for file, found in loader.parsed.items()},
+        asked=frozenset(loader.asked),
     )
 
 
@@ -172,17 +174,19 @@ def _guarded(name: str, function: Any, use: str) -> Callable[..., Any]:
 
 
 class _Loader(BaseLoader):
-    """Keeps what it loads: every template that takes part in a rendering, by name."""
+    """Keeps what it loads: every template that takes part in a rendering, by name, and every name it is asked for."""
 
     def __init__(self, files: PackFiles) -> None:
         self.files = files
         self.parsed: dict[str, _Parsed] = {}
+        self.asked: set[str] = set()
 
     def load(self, environment: Environment, name: str, globals: Any = None) -> Template:  # noqa: A002
+        self.asked.add(name)
         path = None if ".." in Path(name).parts else self.files.find(name)
         if path is None:
             raise TemplateNotFound(name)
-        found = self.parsed[name] = _parsed(name, str(path), path.read_text(encoding="utf-8"))
+        found = self.parsed[name] = _parsed(name, path.read_text(encoding="utf-8"))
         return environment.template_class.from_code(environment, found.code, globals or {}, lambda: True)
 
 
@@ -196,18 +200,18 @@ class _Parsed:
 
 
 @lru_cache(maxsize=512)
-def _parsed(name: str, path: str, source: str) -> _Parsed:
+def _parsed(name: str, source: str) -> _Parsed:
     """The template in a text, each of whose output lines carries the template's name and its own number.
 
-    It is the same for every shape, and making it takes most of the time that compiling does.
+    It is the same for every shape and wherever the pack lies, and making it takes most of the time that compiling does.
     """
     if RESERVED.search(source):
         raise TemplateSyntaxError("a private-use character stands in the template", 1, name)
-    tree = _PARSER.parse(source, name, path)
+    tree = _PARSER.parse(source, name, name)
     names = frozenset(find_undeclared_variables(tree))
     for data in tree.find_all(nodes.TemplateData):
         data.data = _numbered(data.data, name, data.lineno)
-    return _Parsed(tree, _PARSER.compile(tree, name, path), names)
+    return _Parsed(tree, _PARSER.compile(tree, name, name), names)
 
 
 _PARSER = _Environment(BaseLoader(), ())
@@ -236,12 +240,13 @@ def _with_places(text: str, name: str) -> tuple[str, tuple[Source, ...]]:
     return "\n".join(_LINE.sub("", line) for line in lines), tuple(places)
 
 
-def _place_of(error: BaseException, files: PackFiles, name: str) -> Source:
+def _place_of(error: BaseException, name: str) -> Source:
+    """The innermost line of a template that an error came through: templates' code has their name as its file."""
     place = Source(name, 1)
     traceback = error.__traceback__
     while traceback is not None:
-        relative = files.name_of(Path(traceback.tb_frame.f_code.co_filename))
-        if relative and relative.endswith(".j2"):
-            place = Source(relative, traceback.tb_lineno)
+        file = traceback.tb_frame.f_code.co_filename
+        if file.endswith(".j2"):
+            place = Source(file, traceback.tb_lineno)
         traceback = traceback.tb_next
     return place
