@@ -7,8 +7,9 @@ speaks by: where another rule explains the same field, theirs is left out.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ def lint_world(world: World) -> tuple[Finding, ...]:
     ]
     hits += [(of_nothing, hit) for hit in _idle(valid, used)]
     found = [*_findings(hits), *faults]
-    return tuple(_distinct(sorted(_telling(found), key=_order)))
+    return tuple(_folded(_distinct(sorted(_telling(found), key=_order))))
 
 
 def _hits(rule: Rule, world: World, faults: list[Finding]) -> Iterator[Hit]:
@@ -118,6 +119,17 @@ def _telling(findings: Sequence[Finding]) -> Iterator[Finding]:
     for finding in findings:
         if finding.rule not in BY_SCHEMA or (finding.file, finding.line, finding.field) not in told:
             yield finding
+
+
+def _folded(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Information that one rule has in the same words about many places is told at the first, with their number."""
+    kept: dict[object, list[Finding]] = {}
+    for finding in findings:
+        key = (finding.rule, finding.message) if finding.severity is Severity.INFO else id(finding)
+        kept.setdefault(key, []).append(finding)
+    for first, *others in kept.values():
+        places = f"{len(others)} other place{'s' * (len(others) > 1)}"
+        yield replace(first, message=f"{first.message} (and at {places})") if others else first
 
 
 def _distinct(findings: Sequence[Finding]) -> Iterator[Finding]:

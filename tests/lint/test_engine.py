@@ -134,6 +134,24 @@ def test_a_finding_is_told_once_however_many_overlays_build_upon_it(tmp_path: Pa
     assert rules(lint(tmp_path)) == ["yaml-key-changes"]
 
 
+def test_the_same_information_about_many_places_is_told_once_where_nobody_silenced_it(tmp_path: Path) -> None:
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: POD, annotations: {lint.tenantry.io/ignore: 'IGNORE'}}\n"
+        "spec:\n  containers:\n    - {name: a, image: acme/a:1.0.0, resources: {requests: {cpu: 1, memory: 1Gi}}}\n"
+    )
+    silence = "image-digest-missing: built from the same commit"
+    written(
+        tmp_path,
+        a=pod.replace("POD", "a").replace("IGNORE", silence),
+        b=pod.replace("POD", "b").replace("IGNORE", ""),
+        c=pod.replace("POD", "c").replace("IGNORE", ""),
+    )
+    found = [finding for finding in lint(tmp_path) if finding.rule == "image-digest-missing"]
+    assert [(finding.object, finding.message) for finding in found] == [
+        ("Pod b", "pinning image: no digest: `acme/a:1.0.0` (and at 1 other place)")
+    ]
+
+
 def test_rule_ids_are_unique_and_kebab_case() -> None:
     ids = [rule.id for rule in every_rule()]
     assert len(ids) == len(set(ids))

@@ -67,7 +67,7 @@ def schema_findings(folder: Path, text: str) -> set[tuple[str, str]]:
         ("{model: qwen, port: http, mode: null}", set()),
         ("{model: Qwen3}", {("schema-invalid-value", "spec.model")}),
         ("{model: qwen, mode: pool}", {("schema-invalid-value", "spec.mode")}),
-        ("{mode: alone}", {("schema-missing-field", "spec")}),
+        ("{mode: alone}", {("schema-missing-field", "spec.model")}),
         ("{model: qwen, modle: a}", {("schema-unknown-field", "spec.modle")}),
         ("{model: qwen, labels: {a: 1}}", {("schema-wrong-type", "spec.labels.a")}),
         ("[]", {("schema-wrong-type", "spec")}),

@@ -272,25 +272,55 @@ def _expressions_of(written: str) -> tuple[str, ...]:
     return tuple(found.inner for found in expressions(written))
 
 
-@rule("applicationset-deletion-wipes", Severity.WARNING)
+@rule("applicationset-deletion-wipes", Severity.INFO)
 def appset_deletion_wipes(world: World) -> Iterator[Hit]:
-    """Deleting an ApplicationSet, or losing an element of its generator, deletes the workloads in all clusters.
+    """Deleting an ApplicationSet, or an element of its generator, deletes what was delivered.
 
     By default the set owns its Applications and they cascade (argo-cd issues 29600, 16721 and 18201): a renamed set
-    or a changed label ends every model server. `syncPolicy.preserveResourcesOnDeletion: true` keeps what runs,
+    or a moved folder ends every model server. `syncPolicy.preserveResourcesOnDeletion: true` keeps what runs,
     `applicationsSync: create-update` keeps the Applications when an element goes.
     """
     for found, spec in _sets(world):
-        policy = mapping(spec, "syncPolicy")
-        is_kept = policy.get("preserveResourcesOnDeletion") is True
-        is_kept = is_kept or policy.get("applicationsSync") in ("create-only", "create-update")
-        if not is_kept:
-            yield Hit(
-                at=found,
-                path=("spec", "syncPolicy") if policy else ("spec",),
-                message=f"deleting application set: everything that it delivered goes with it: `{found.name}`",
-                fix="set `syncPolicy.preserveResourcesOnDeletion: true`, or `applicationsSync: create-update`",
-            )
+        if not _is_kept(spec) and not _unsteady(spec):
+            yield _wiping(found, spec, f"everything that it delivered goes with it: `{found.name}`")
+
+
+_UNSTEADY = {"clusters", "clusterDecisionResource", "scmProvider", "plugin"}
+"""Generators whose elements come and go without a commit."""
+
+
+def _unsteady(spec: Mapping[str, Any]) -> str | None:
+    found = (kind for _, generator, _ in generators(spec) for kind in kinds(generator) if kind in _UNSTEADY)
+    return next(found, None)
+
+
+@rule("applicationset-forgets-cluster", Severity.WARNING)
+def appset_forgets_cluster(world: World) -> Iterator[Hit]:
+    """An ApplicationSet deletes the workloads of a cluster, or repository, that only its generator lost sight of.
+
+    A changed label, a renewed cluster Secret or a failing API takes the element away; its Application goes, and by
+    default everything that it delivered (argo-cd issues 29600 and 16721). `syncPolicy.applicationsSync: create-update`
+    keeps the Applications, `preserveResourcesOnDeletion: true` what runs.
+    """
+    for found, spec in _sets(world):
+        unsteady = _unsteady(spec)
+        if unsteady and not _is_kept(spec):
+            yield _wiping(found, spec, f"an element that it loses takes its workloads along: `{unsteady}`")
+
+
+def _is_kept(spec: Mapping[str, Any]) -> bool:
+    policy = mapping(spec, "syncPolicy")
+    is_kept = policy.get("preserveResourcesOnDeletion") is True
+    return is_kept or policy.get("applicationsSync") in ("create-only", "create-update")
+
+
+def _wiping(found: Object, spec: Mapping[str, Any], fact: str) -> Hit:
+    return Hit(
+        at=found,
+        path=("spec", "syncPolicy") if mapping(spec, "syncPolicy") else ("spec",),
+        message=f"deleting applications: {fact}",
+        fix="set `syncPolicy.preserveResourcesOnDeletion: true`, or `applicationsSync: create-update`",
+    )
 
 
 @rule("applicationset-preserve-undone", Severity.WARNING)

@@ -113,14 +113,20 @@ def app_cascade_broken(world: World) -> Iterator[Hit]:
 
     Without `resources-finalizer.argocd.argoproj.io` deleting the Application, or pruning it from an app of apps, takes
     away only the Application: Deployments go on and keep their GPUs, and nobody tracks them any more. Where other
-    Applications of the folder cascade, this one was most likely forgotten.
+    Applications of the folder cascade, this one was most likely forgotten. A chart that is not pruned, such as an
+    operator that must outlive its Application, is left alone.
     """
     found = [app for app in applications(world) if not app.is_generated]
     if not any(name.startswith(FINALIZER) for app in found for name in app.finalizers):
         return
     for app in found:
-        if not app.finalizers and not _delivers_applications(app):
+        outlives = all(source.chart or source.value.get("ref") for source in app.sources) and not _prunes(app)
+        if not app.finalizers and not outlives and not _delivers_applications(app):
             yield _uncascaded(app)
+
+
+def _prunes(app: App) -> bool:
+    return app.automated is not None and app.automated.get("prune") is True
 
 
 def _delivers_applications(app: App) -> bool:
@@ -139,8 +145,7 @@ def app_leaves_workloads(world: World) -> Iterator[Hit]:
     if any(name.startswith(FINALIZER) for app in found for name in app.finalizers):
         return
     for app in found:
-        is_pruning = app.automated is not None and app.automated.get("prune") is True
-        if not app.finalizers and is_pruning and not _delivers_applications(app):
+        if not app.finalizers and _prunes(app) and not _delivers_applications(app):
             yield _uncascaded(app)
 
 

@@ -18,7 +18,6 @@ from provisioner.lint.world import Object, PodTemplate, World
 
 _DEADLINE_SECONDS = 600
 """progressDeadlineSeconds where a Deployment leaves it out."""
-_TOLERANCE_SECONDS = 120
 _SHARE = "25%"
 """maxSurge and maxUnavailable where a Deployment leaves them out."""
 _GPUS_OF_A_NODE = 8
@@ -197,31 +196,6 @@ def rollout_waits_for_volume(world: World) -> Iterator[Hit]:
                     message = f"rolling out {found.name}: the new pod waits for the volume of `{mount.claim_at.title}`"
                     fix = "use strategy Recreate, or a ReadWriteMany volume"
                     yield Hit(at=found, path=mount.volume_path, message=message, fix=fix)
-
-
-@rule("rollout-deadline-short", Severity.WARNING)
-def rollout_deadline_short(world: World) -> Iterator[Hit]:
-    """A Deployment is called failed before its model may be loaded.
-
-    progressDeadlineSeconds (600 by default) is shorter than what the start-up probe allows; Argo CD then shows the
-    application as degraded and tools that wait for the roll-out give up, while everything is fine.
-    """
-    for found in world.of_kind("Deployment"):
-        deadline = whole(found.value, "spec", "progressDeadlineSeconds")
-        given = look(found.value, "spec", "progressDeadlineSeconds") is not None
-        seconds = deadline if given else _DEADLINE_SECONDS
-        for engine in engines_in(found, world):
-            startup = probe(engine, "startupProbe")
-            if startup is None or not startup.is_known or seconds is None:
-                continue
-            if seconds + _TOLERANCE_SECONDS < startup.budget:
-                said = "" if given else ", the default"
-                message = (
-                    f"rolling out {found.name}: the start may take {startup.budget} s, the deadline is `{seconds} s`"
-                )
-                path = ("spec", "progressDeadlineSeconds") if given else ("spec",)
-                fix = f"set progressDeadlineSeconds above {startup.budget}"
-                yield Hit(at=found, path=path, message=f"{message}{said}", fix=fix)
 
 
 @rule("rollout-deadline-below-min-ready", Severity.ERROR)

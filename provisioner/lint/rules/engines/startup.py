@@ -1,4 +1,4 @@
-"""The time that a model needs before it answers, against the probes that wait for it."""
+"""The time that a model needs before it answers, against the probes and roll-outs that wait for it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from provisioner.lint.rules.engines._cache import is_hub_name, keeps_models
 from provisioner.lint.rules.engines._models import weights_of
 from provisioner.lint.rules.engines._reach import Probe, probe
 from provisioner.lint.server_kinds import EngineKind
+from provisioner.lint.values import look, whole
 from provisioner.lint.world import World
 
 _FASTEST = 2 * 10**9
@@ -23,6 +24,8 @@ _PER_GPU = 20 * 10**9
 """Bytes of an unknown model on each of several GPUs: with less it would be on fewer of them."""
 _USUAL_START_SECONDS = 120
 """Importing, compiling and capturing graphs takes one to two minutes on vLLM and SGLang."""
+_DEADLINE_SECONDS = 600
+"""progressDeadlineSeconds where a Deployment leaves it out."""
 _SLOW_STARTERS = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI, EngineKind.NIM])
 
 
@@ -138,4 +141,31 @@ def liveness_without_startup_probe(world: World) -> Iterator[Hit]:
                 message=f"starting {engine.kind}: no startupProbe, and liveness waits for {_size(engine, world)} only "
                 f"`{found.budget} s`",
                 fix=f"add a startupProbe of at least {_advice(engine, world)} s (failureThreshold x periodSeconds)",
+            )
+
+
+@rule("rollout-deadline-short", Severity.WARNING)
+def rollout_deadline_short(world: World) -> Iterator[Hit]:
+    """A Deployment is called failed before its model is usually loaded.
+
+    Once progressDeadlineSeconds (600 by default) have passed without a ready pod, Argo CD shows the Application as
+    Degraded and `kubectl rollout status` gives up, while the weights are still on their way. Reckoned like the budget
+    of a start-up probe; a deadline that somebody wrote down is also held against that budget.
+    """
+    for engine in engines(world):
+        owner, path = engine.pod.owner, ("spec", "progressDeadlineSeconds")
+        given = look(owner.value, *path) is not None
+        deadline = whole(owner.value, *path) if given else _DEADLINE_SECONDS
+        if owner.kind != "Deployment" or deadline is None:
+            continue
+        startup = probe(engine, "startupProbe")
+        allowed = startup.budget if given and startup is not None and startup.is_known else 0
+        seconds = max(_usual_seconds(engine, world), allowed)
+        if deadline < seconds:
+            said = "" if given else ", the default"
+            yield Hit(
+                at=owner,
+                path=path if given else ("spec",),
+                message=f"rolling out {owner.name}: the start may take {seconds} s, the deadline is `{deadline} s`{said}",
+                fix=f"set progressDeadlineSeconds above {seconds}",
             )

@@ -64,7 +64,7 @@ def missing_field(world: World) -> Iterator[Hit]:
     """
     for found, problem in _problems(world, "required"):
         message = f"reading {_title(found)}: required and missing: `{problem.detail}`"
-        yield Hit(at=found, path=problem.path, message=message, fix=f"add `{problem.detail}`")
+        yield Hit(at=found, path=(*problem.path, problem.detail), message=message, fix=f"add `{problem.detail}`")
 
 
 @rule("schema-invalid-value", Severity.ERROR)
@@ -88,7 +88,7 @@ def invalid_value(world: World) -> Iterator[Hit]:
         yield Hit(at=found, path=problem.path, message=message, fix=fix)
 
 
-BY_SCHEMA = frozenset(rule.id for rule in (unknown_field, wrong_type, invalid_value))
+BY_SCHEMA = frozenset(rule.id for rule in (unknown_field, wrong_type, missing_field, invalid_value))
 """The rules that only know that a field does not fit, not what somebody meant by it."""
 
 

@@ -40,7 +40,7 @@ def unknown_rule(world: World) -> Iterator[Hit]:
             yield Hit(at=silence.at, path=silence.path, message=message, fix=hint or "remove the entry")
 
 
-@rule("silence-of-nothing", Severity.WARNING)
+@rule("silence-of-nothing", Severity.INFO)
 def of_nothing(_world: World) -> Iterator[Hit]:
     """A rule is silenced where it finds nothing.
 

@@ -87,7 +87,7 @@ def pool_quantity_invalid(world: World) -> Iterator[Hit]:
         path = (*pool.path, "quantity")
         if pool.is_static and quantity is None:
             message = f"sizing pool: a static pool wants a quantity: `{pool.shown}`"
-            yield Hit(at=pool.tenant, path=pool.path, message=message, fix="set `quantity` to the number of nodes")
+            yield Hit(at=pool.tenant, path=path, message=message, fix="set `quantity` to the number of nodes")
         elif pool.is_static and pool.quantity is not None and pool.quantity < 0:
             message = f"sizing pool: negative quantity of `{pool.shown}`: {pool.quantity}"
             yield Hit(at=pool.tenant, path=path, message=message, fix="set 0 or more")

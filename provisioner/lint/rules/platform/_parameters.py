@@ -236,4 +236,4 @@ _SECRET_ENDS = frozenset(
 def is_secret_name(name: str) -> bool:
     """Whether a parameter is called like a secret itself, not like the name of one."""
     words = tuple(word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name))
-    return any(words[-length:] in _SECRET_ENDS for length in (1, 2)) or words == ("secret",)
+    return any(words[-length:] in _SECRET_ENDS for length in (1, 2))

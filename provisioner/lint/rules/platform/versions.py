@@ -220,7 +220,7 @@ def instance_version_malformed(world: World) -> Iterator[Hit]:
             yield Hit(at=instance, path=path, message=message, fix='write `version: "1.2.0"`')
 
 
-@rule("instance-version-floating", Severity.WARNING)
+@rule("instance-version-floating", Severity.INFO)
 def instance_version_floating(world: World) -> Iterator[Hit]:
     """A tenant cluster follows new versions of its template.
 

@@ -131,7 +131,7 @@ def gateway_client_validation_without_ca(world: World) -> Iterator[Hit]:
             if not validation.get("caCertificateRefs"):
                 yield Hit(
                     at=gateway,
-                    path=path,
+                    path=(*path, "caCertificateRefs"),
                     message=f"checking client certificates: no CA is named: `{gateway.name}`",
                     fix="add `caCertificateRefs` with a ConfigMap that holds `ca.crt`",
                 )

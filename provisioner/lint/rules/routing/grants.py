@@ -117,7 +117,7 @@ def route_foreign_backend_without_grant(world: World) -> Iterator[Hit]:
     yield from (hit for one, hit in _ungranted(world) if one.at.kind != "Gateway" and _shows(world, one))
 
 
-@rule("route-foreign-backend", Severity.WARNING)
+@rule("route-foreign-backend", Severity.INFO)
 def route_foreign_backend(world: World) -> Iterator[Hit]:
     """A route leads into another namespace, which the folder does not show.
 
