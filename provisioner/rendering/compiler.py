@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -91,15 +92,29 @@ def _filler(text: str) -> Fill:
     return lambda filling: pattern % pick(filling)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
-    """One compiled object: its file name, canonical YAML and JSON. `text`, the JSON with the marks of slots, says all
-    that the others do: two are equal where it is."""
+    """One compiled object as texts with the marks of slots: its file name, canonical YAML and canonical JSON. The JSON
+    says all that the others do: two are equal where it is."""
 
-    text: str
-    file: Fill = field(compare=False)
-    yaml: Fill = field(compare=False)
-    json: Fill = field(compare=False)
+    json_text: str
+    yaml_text: str = field(compare=False)
+    file_name: str = field(compare=False)
+
+    @cached_property
+    def file(self) -> Fill:
+        """The file name, filled."""
+        return _filler(self.file_name)
+
+    @cached_property
+    def yaml(self) -> Fill:
+        """The YAML, filled."""
+        return _filler(self.yaml_text)
+
+    @cached_property
+    def json(self) -> Fill:
+        """The JSON, filled."""
+        return _filler(self.json_text)
 
     def object(self, filling: Sequence[str]) -> dict[str, Any]:
         """The filled object as JSON values."""
@@ -170,5 +185,4 @@ def _document(template: str, value: Any) -> Document:
             reason="NotAnObject",
             hint="give it apiVersion, kind and metadata.name",
         ) from error
-    text = canonical_json(value)
-    return Document(text, _filler(file), _filler(canonical_yaml(value)), _filler(text))
+    return Document(canonical_json(value), canonical_yaml(value), file)
