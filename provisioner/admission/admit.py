@@ -22,7 +22,7 @@ from provisioner.admission.form import (
     sound_part,
 )
 from provisioner.admission.planning import make_plan
-from provisioner.admission.rules import World, judge
+from provisioner.admission.rules import Decision, World, judge
 from provisioner.admission.versions import needed_features
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
@@ -32,6 +32,7 @@ from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.domain.finding import Finding, Severity
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
+from provisioner.rendering.groups import SIGNALS_FIELD, SITE_INCOMPLETE, lacking_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,11 @@ class Forecast:
     plan: EndpointPlan | None = None
     findings: tuple[Finding, ...] = ()
     features: tuple[str, ...] = ()
+
+    @property
+    def renders(self) -> bool:
+        """Whether there is a plan and the site names all that its templates ask for."""
+        return self.plan is not None and all(finding.reason != SITE_INCOMPLETE for finding in self.findings)
 
 
 def parse_request(raw: Any) -> EndpointRequest:
@@ -104,7 +110,8 @@ def forecast_endpoint(raw: Any, *, catalog: Catalog, site: Site) -> Forecast:
     plan = make_plan(form.request, decision, site=assumed, endpoint_id=preview_id(raw))
     provider = plan.capacity.node_type.partition(".")[0]
     features = needed_features(decision.tier, assumed, provider=provider)
-    return Forecast(plan=plan, findings=(*findings, *_check_served(decision.tier)), features=features)
+    more = (*_check_site(plan, decision, assumed), *_check_served(decision.tier))
+    return Forecast(plan=plan, findings=(*findings, *more), features=features)
 
 
 def preview_id(raw: Any) -> EndpointId:
@@ -132,11 +139,24 @@ def _assume(site: Site, assumptions: Assumptions) -> Site:
 
 def _plan(request: EndpointRequest, draft: Draft, world: World, endpoint_id: EndpointId) -> EndpointPlan:
     decision, findings = judge(draft, world)
+    plan = make_plan(request, decision, site=world.site, endpoint_id=endpoint_id) if decision else None
+    if decision and plan:
+        findings = (*findings, *_check_site(plan, decision, world.site))
     if errors := _errors(findings):
         raise _rejected(errors)
-    if decision is None:
+    if plan is None:
         raise InvariantError("planning endpoint: no decision and no finding")
-    return make_plan(request, decision, site=world.site, endpoint_id=endpoint_id)
+    return plan
+
+
+def _check_site(plan: EndpointPlan, decision: Decision, site: Site) -> Iterator[Finding]:
+    """Findings about what the site has to name before the plan can be rendered."""
+    for lacking in lacking_fields(plan, decision.tier, site):
+        is_asked = lacking == SIGNALS_FIELD and decision.asked.signals
+        message = f"reading site: it does not name what tier `{decision.tier.name}` needs here: `{lacking}`"
+        hint = f"add `{lacking}` to site.yaml (docs/reference/site.md tells what it is), or choose another tier"
+        field = "serving.autoscalingSignal" if is_asked else "tier"
+        yield Finding(reason=SITE_INCOMPLETE, message=message, field=field, hint=hint)
 
 
 def _check_served(tier: Tier) -> Iterator[Finding]:

@@ -1,14 +1,14 @@
 """Admission policies, evaluated without a cluster: what an API server that binds them would refuse, and why.
 
-`load_policies` reads the folders of `policies/admission/`, which travel into tenant clusters as they are; plan, lint
-and tests ask each Policy what it says to an object. An expression that has no value refuses, as `failurePolicy: Fail`
-does. Never decides which tier binds which policy.
+`load_policy` reads a folder of `policies/admission/`, which travels into tenant clusters as it is; `manifests` asks
+each Policy what it says to an object. An expression that has no value refuses, as `failurePolicy: Fail` does. Never
+decides which tier binds which policy.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -16,9 +16,9 @@ from typing import Any
 
 from provisioner.admission.policy_expression import EvaluationError, Expression, Request, written_out
 from provisioner.admission.policy_match import Match, Subject
-from provisioner.catalog.document import Document, read_document
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
+from provisioner.rendering.reading import read_text
 
 PARAMETERS = MappingProxyType(
     {"ConfigMap": "tenantry-policy", "NetworkPolicy": "default-deny", "ResourceQuota": "tenant-quota"}
@@ -35,11 +35,12 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """One rule: an expression that must be true, and what to say where it is not."""
+    """One rule: an expression that must be true, and what to say where it is not: a text, or what another expression
+    gives, which is compiled when it is needed: most objects are refused by nobody."""
 
     expression: Expression
     message: str
-    message_expression: Expression | None
+    message_expression: str | None
 
     def refusal(self, request: Request) -> str | None:
         """Why the request is refused, or None."""
@@ -51,8 +52,8 @@ class Validation:
         if self.message_expression is None:
             return self.message
         try:
-            return str(self.message_expression.value(request))
-        except EvaluationError:
+            return str(Expression.compiled(self.message_expression).value(request))
+        except (EvaluationError, ValueError):
             return self.message
 
 
@@ -115,10 +116,15 @@ class Policy:
             old: what stands, for UPDATE.
             namespace_labels: labels of the object's namespace; its name need not be among them.
         """
-        return self._answer(Question.of(obj, operation=operation, old=old, namespace_labels=namespace_labels), params)
+        return self.answer(Question.of(obj, operation=operation, old=old, namespace_labels=namespace_labels), params)
 
-    def _answer(self, question: Question, params: Mapping[str, Any] | None) -> tuple[Finding, ...]:
-        if not self.match.covers(question.subject, question.namespace_labels):
+    def has_say(self, question: Question) -> bool:
+        """Whether an API server would ask the policy at all."""
+        return self.match.covers(question.subject, question.namespace_labels)
+
+    def answer(self, question: Question, params: Mapping[str, Any] | None) -> tuple[Finding, ...]:
+        """Why the policy refuses what is asked for, as `denials`."""
+        if not self.has_say(question):
             return ()
         if self.param_kind is not None and params is None:
             return tuple(_findings(f"metadata.namespace: there is no {self.param_kind} {PARAMETERS[self.param_kind]}"))
@@ -146,69 +152,53 @@ class Policy:
 
 
 def load_policies(root: Path) -> tuple[Policy, ...]:
-    """The policies of a folder, by name: each subfolder's `policy.yaml`.
+    """The policies of a folder, by name: each subfolder's `policy.yaml`. Raises as `load_policy`."""
+    return tuple(map(load_policy, sorted(root.glob("*/policy.yaml"))))
+
+
+def load_policy(path: Path) -> Policy:
+    """The policy in a file, named by its folder.
 
     Raises RejectedError for a file that is no such policy, or uses what an offline evaluation does not know.
     """
-    return tuple(_policy(read_document(path, root=root)) for path in sorted(root.glob("*/policy.yaml")))
-
-
-def tree_denials(
-    policies: Iterable[Policy], objects: Iterable[Mapping[str, Any]], *, settings: Mapping[str, Any]
-) -> Iterator[tuple[Mapping[str, Any], Finding]]:
-    """What the policies say to objects that are created together, each with the object it concerns.
-
-    Args:
-        policies: the bound policies.
-        objects: manifests; Namespaces, NetworkPolicies and ResourceQuotas among them are taken into account.
-        settings: the ConfigMap `tenantry-policy`.
-    """
-    world = tuple(objects)
-    there = {(o.get("kind"), _metadata(o).get("namespace"), _metadata(o).get("name")): o for o in world}
-    bound = tuple(policies)
-    for obj in world:
-        namespace = _metadata(obj).get("namespace")
-        labels = _metadata(there.get(("Namespace", None, namespace), {})).get("labels") or {}
-        question = Question.of(obj, namespace_labels=labels)
-        for policy in bound:
-            kind = policy.param_kind or "ConfigMap"
-            params = settings if kind == "ConfigMap" else there.get((kind, namespace, PARAMETERS[kind]))
-            for finding in policy._answer(question, params):
-                yield obj, finding
-
-
-def _policy(document: Document) -> Policy:
-    value = document.value
+    name, file = path.parent.name, f"{path.parent.name}/{path.name}"
     try:
-        spec = value["spec"]
-        if value["kind"] != "ValidatingAdmissionPolicy" or spec["failurePolicy"] != "Fail":
-            raise ValueError("not a ValidatingAdmissionPolicy that fails closed")
-        variables: dict[str, str] = {}
-        for variable in spec.get("variables", ()):
-            variables[variable["name"]] = written_out(variable["expression"], variables)
-        param_kind = spec["paramKind"]["kind"] if "paramKind" in spec else None
-        if param_kind is not None and param_kind not in PARAMETERS:
-            raise ValueError(f"parameters of an unknown kind: {param_kind}")
-        return Policy(
-            name=Path(document.file).parent.name,
-            refuses=value["metadata"]["annotations"]["tenantry.io/refuses"],
-            param_kind=param_kind,
-            match=Match.of(spec["matchConstraints"]),
-            conditions=tuple(Expression.compiled(c["expression"], {}) for c in spec.get("matchConditions", ())),
-            validations=tuple(_validation(entry, variables) for entry in spec["validations"]),
-        )
+        [value] = read_text(path.read_text(encoding="utf-8"), file=file)
+        return _policy(name, value)
     except KeyError as error:
-        raise _refused(document.file, f"field missing: {error.args[0]}") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise _refused(document.file, str(error)) from error
+        raise _refused(file, f"field missing: {error.args[0]}") from error
+    except (OSError, TypeError, ValueError, AttributeError) as error:
+        raise _refused(file, str(error)) from error
+
+
+def _policy(name: str, value: Any) -> Policy:
+    spec = value["spec"]
+    if value["kind"] != "ValidatingAdmissionPolicy" or spec["failurePolicy"] != "Fail":
+        raise ValueError("not a ValidatingAdmissionPolicy that fails closed")
+    variables: dict[str, str] = {}
+    for variable in spec.get("variables", ()):
+        variables[variable["name"]] = written_out(variable["expression"], variables)
+    param_kind = spec["paramKind"]["kind"] if "paramKind" in spec else None
+    if param_kind is not None and param_kind not in PARAMETERS:
+        raise ValueError(f"parameters of an unknown kind: {param_kind}")
+    return Policy(
+        name=name,
+        refuses=value["metadata"]["annotations"]["tenantry.io/refuses"],
+        param_kind=param_kind,
+        match=Match.of(spec["matchConstraints"]),
+        conditions=tuple(
+            Expression.compiled(written_out(c["expression"], {})) for c in spec.get("matchConditions", ())
+        ),
+        validations=tuple(_validation(entry, variables) for entry in spec["validations"]),
+    )
 
 
 def _validation(entry: Mapping[str, Any], variables: Mapping[str, str]) -> Validation:
     message = entry.get("messageExpression")
     return Validation(
-        expression=Expression.compiled(entry["expression"], variables),
+        expression=Expression.compiled(written_out(entry["expression"], variables)),
         message=entry.get("message", f"failed expression: {entry['expression'].strip()}"),
-        message_expression=None if message is None else Expression.compiled(message, variables),
+        message_expression=None if message is None else written_out(message, variables),
     )
 
 
@@ -224,11 +214,6 @@ def _findings(text: str) -> Iterator[Finding]:
 
 def _finding(text: str) -> Finding:
     return Finding(reason="PolicyDenied", message=text)
-
-
-def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    metadata = obj.get("metadata")
-    return metadata if isinstance(metadata, Mapping) else {}
 
 
 def _refused(file: str, fact: str) -> RejectedError:

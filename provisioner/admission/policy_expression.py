@@ -50,14 +50,12 @@ class Expression:
 
     program: cel.Expression
 
-    @classmethod
-    def compiled(cls, text: str, variables: Mapping[str, str]) -> Expression:
-        """The expression with its variables written out: so each is read only where it is needed, as in a cluster.
-
-        Raises ValueError for what is no CEL or names an unknown variable.
-        """
+    @staticmethod
+    @functools.lru_cache(maxsize=512)
+    def compiled(text: str) -> Expression:
+        """The expression in a text, its variables written out. Raises ValueError for what is no CEL."""
         try:
-            return cls(_environment().compile(written_out(text, variables)))
+            return Expression(_environment().compile(text))
         except RuntimeError as error:
             raise ValueError(_first_line(error)) from error
 
@@ -74,7 +72,10 @@ class Expression:
 
 
 def written_out(text: str, variables: Mapping[str, str]) -> str:
-    """The text with every `variables.<name>` replaced by what it stands for. Raises ValueError for an unknown name."""
+    """The text with every `variables.<name>` replaced by what it stands for: so each is read only where it is needed.
+
+    Raises ValueError for an unknown name.
+    """
 
     def text_of(match: re.Match[str]) -> str:
         if match[1] not in variables:

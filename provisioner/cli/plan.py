@@ -56,7 +56,9 @@ def plan(
     except RejectedError as error:
         _print(error.findings or (_unread(error, unread),), None, output)
         raise typer.Exit(1) from error
-    findings = tuple(located(finding, request.name, request.lines) for finding in forecast.findings)
+    findings = tuple(
+        finding if finding.object else located(finding, request.name, request.lines) for finding in forecast.findings
+    )
     is_refused = any(finding.severity is Severity.ERROR for finding in findings)
     _print(findings, _view(forecast, files.endpoint), output)
     if is_refused:
@@ -77,8 +79,6 @@ class _Files(NamedTuple):
 
 def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, _Files]:
     from provisioner.admission import assume, forecast_endpoint
-    from provisioner.rendering.manifests import endpoint_files, pool_files
-    from provisioner.rendering.pack import compile_pack
     from provisioner.settings import read_settings
     from provisioner.wiring import load_planning_offer
 
@@ -86,14 +86,20 @@ def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, _Fil
     if is_example:
         say("no installation is set up: planning with the example site, see TENANTRY_SITE")
     forecast = forecast_endpoint(body, catalog=catalog, site=site)
-    if forecast.plan is None:
+    if forecast.plan is None or not forecast.renders:
         return forecast, _Files({}, {})
+    from provisioner.admission.manifests import ManifestJudge
+    from provisioner.rendering.manifests import endpoint_files, pool_files
+    from provisioner.rendering.pack import compile_pack
+
     pack = compile_pack(catalog, assume(site, body), overlay=own)
     try:
-        return forecast, _Files(endpoint_files(pack, forecast.plan), pool_files(pack, forecast.plan))
+        files = _Files(endpoint_files(pack, forecast.plan), pool_files(pack, forecast.plan))
+        refusals = ManifestJudge(pack).findings(forecast.plan)
     except RejectedError as error:  # a template of the pack does not render
-        findings = error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)
-        return replace(forecast, plan=None, findings=(*forecast.findings, *findings)), _Files({}, {})
+        files = _Files({}, {})
+        refusals = error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)
+    return replace(forecast, findings=(*forecast.findings, *refusals)), files
 
 
 def _view(forecast: Forecast, files: Mapping[str, bytes]) -> ForecastPlanView | None:

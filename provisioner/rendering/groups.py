@@ -28,6 +28,11 @@ from provisioner.rendering.shape import (
     spans_nodes,
 )
 
+SITE_INCOMPLETE = "SiteIncomplete"
+"""Why a plan is not rendered whose tier needs what the site does not name."""
+SIGNALS_FIELD = "metricsUrl"
+"""The field of a site that names where the gateways' queue is read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -57,22 +62,27 @@ def runtime_groups(plan: EndpointPlan, *, tier: Tier, runtime: Runtime, site: Si
     yield Group("replica", shape, _REPLICA, values.replica_values(plan))
 
 
-def _check_site(plan: EndpointPlan, tier: Tier, site: Site) -> None:
-    """Refuse what would be rendered with a hole: a tier may ask for what a site has to name."""
-    missing = (
+def lacking_fields(plan: EndpointPlan, tier: Tier, site: Site) -> Iterator[str]:
+    """Fields of the site without which the plan would be rendered with a hole: a tier may ask for what a site has to
+    name."""
+    needs = (
         (plan.runtime.storage == Storage.OBJECT_STORE and not site.storage.object_store, "storage.objectStore"),
         (plan.runtime.storage == Storage.SHARED_FILESYSTEM and not site.storage.shared_class, "storage.sharedClass"),
         (plan.runtime.storage == Storage.NVME and not site.storage.nvme_class, "storage.nvmeClass"),
         (tier.routing is Routing.INGRESS and not site.gateway.ingress, "gateway.ingress"),
-        (GATEWAY_QUEUE in plan.runtime.signals and not site.metrics_url, "metricsUrl"),
+        (GATEWAY_QUEUE in plan.runtime.signals and not site.metrics_url, SIGNALS_FIELD),
     )
-    for lacks, field in missing:
-        if lacks:
-            raise RejectedError(
-                f"rendering `{plan.serving_id}`: the site does not name what tier `{tier.name}` needs: `{field}`",
-                reason="SiteIncomplete",
-                hint=f"add `{field}` to site.yaml; docs/how-to/choose-storage.md and autoscale.md tell what it is",
-            )
+    yield from (field for lacks, field in needs if lacks)
+
+
+def _check_site(plan: EndpointPlan, tier: Tier, site: Site) -> None:
+    """Refuse what admission would have refused, had the site been then what it is now."""
+    for field in lacking_fields(plan, tier, site):
+        raise RejectedError(
+            f"rendering `{plan.serving_id}`: the site does not name what tier `{tier.name}` needs: `{field}`",
+            reason=SITE_INCOMPLETE,
+            hint=f"add `{field}` to site.yaml; docs/how-to/choose-storage.md and autoscale.md tell what it is",
+        )
 
 
 def customer_group(tenant: str, tier: Tier, site: Site) -> Group:

@@ -7,6 +7,7 @@ same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from provisioner.catalog.site import Site
 from provisioner.catalog.tier import Tenancy, Tier
 from provisioner.domain.errors import InvariantError
 from provisioner.domain.plan import EndpointPlan
-from provisioner.rendering.compiler import Compiled, compile_templates
+from provisioner.rendering.compiler import Compiled, SlotValue, compile_templates
 from provisioner.rendering.groups import Group, customer_group, runtime_groups
-from provisioner.rendering.publishing import Publishing
+from provisioner.rendering.publishing import Object, Publishing
 
 RUNTIMES = "applications/runtimes"
 SHARED = "_shared"
@@ -39,31 +40,45 @@ class Pack(Publishing):
     def runtime_tree(self, plan: EndpointPlan) -> dict[str, bytes]:
         """The files of an endpoint, or of the pool that serves it, in the delivery repository: path from its root ->
         canonical YAML. What its tenant cluster holds once comes with it, unless a customer's endpoints share one."""
-        tier, runtime = self._tier(plan.tier), self._runtime(plan.runtime.runtime)
         files: dict[str, bytes] = {}
-        for group in runtime_groups(plan, tier=tier, runtime=runtime, site=self._site):
-            compiled = self._group(group, tier, runtime)
-            for filling in group.fillings:
-                files |= compiled.files(filling)
+        for compiled, filling in self._runtime_groups(plan):
+            files |= compiled.files(filling)
         return {f"{plan.delivery_path}/{name}": text for name, text in files.items()}
+
+    def tenant_objects(self, plan: EndpointPlan) -> list[Object]:
+        """Everything that Argo CD puts into the plan's tenant cluster as JSON values: the objects of `runtime_tree`,
+        and what a customer's endpoints share."""
+        found = [made for compiled, filling in self._runtime_groups(plan) for made in compiled.objects(filling)]
+        tier = self._tier(plan.tier)
+        if tier.tenancy is Tenancy.CUSTOMER:
+            group = customer_group(plan.tenant, tier, self.site)
+            found += self._group(group, tier, None).objects(group.fillings[0])
+        return found
 
     def tenant_tree(self, tenant: str, tier: str) -> dict[str, bytes]:
         """The files of what a customer's endpoints share, in a tier with a tenant cluster per customer."""
         found = self._tier(tier)
         if found.tenancy is not Tenancy.CUSTOMER:
             raise InvariantError(f"rendering tenant cluster: the tier has none per customer: `{tier}`")
-        group = customer_group(tenant, found, self._site)
+        group = customer_group(tenant, found, self.site)
         files = self._group(group, found, None).files(group.fillings[0])
         return {f"tenants/{tenant}/{name}": text for name, text in files.items()}
+
+    def _runtime_groups(self, plan: EndpointPlan) -> Iterator[tuple[Compiled, Mapping[str, SlotValue]]]:
+        tier, runtime = self._tier(plan.tier), self._runtime(plan.runtime.runtime)
+        for group in runtime_groups(plan, tier=tier, runtime=runtime, site=self.site):
+            compiled = self._group(group, tier, runtime)
+            for filling in group.fillings:
+                yield compiled, filling
 
     def _group(self, group: Group, tier: Tier, runtime: Runtime | None) -> Compiled:
         return self._once((group.part, group.shape), lambda: self._compile_group(group, tier, runtime))
 
     def _compile_group(self, group: Group, tier: Tier, runtime: Runtime | None) -> Compiled:
-        constants = group_constants(group, site=self._site, tier=tier, runtime=runtime)
-        names = template_names(self._files, group.part, runtime)
+        constants = group_constants(group, site=self.site, tier=tier, runtime=runtime)
+        names = template_names(self.files, group.part, runtime)
         return compile_templates(
-            self._files, names, constants=constants, slots=group.slots, optional=frozenset(constants)
+            self.files, names, constants=constants, slots=group.slots, optional=frozenset(constants)
         )
 
 

@@ -100,9 +100,9 @@ class Publishing:
     """Renders everything of the control plane cluster. Raises RejectedError naming file and line for a bad template."""
 
     def __init__(self, catalog: Catalog, site: Site, *, files: PackFiles) -> None:
-        self._catalog = catalog
-        self._site = site
-        self._files = files
+        self.catalog = catalog
+        self.site = site
+        self.files = files
         self._compiled: dict[tuple[str, object], Compiled] = {}
 
     def tier_objects(self, tier: str) -> tuple[Object, ...]:
@@ -113,7 +113,7 @@ class Publishing:
         found = self._tier(tier)
         objects = self._once(("tier", tier), lambda: self._compile_tier(found)).objects({})
         return tuple(
-            with_versions(made, frozen_versions(self._files, tier))
+            with_versions(made, frozen_versions(self.files, tier))
             if made["kind"] == "VirtualClusterTemplate"
             else made
             for made in objects
@@ -171,8 +171,8 @@ class Publishing:
         return Filled(compiled, {"project": project_name(tenant, tier.name), "tenant": tenant})
 
     def _compile_project(self, tier: Tier) -> Compiled:
-        names = self._site.offered_to(tier) if tier.node_mode is NodeMode.PRIVATE else ()
-        constants = {"control_planes": self._site.control_planes, "node_types": [{"name": name} for name in names]}
+        names = self.site.offered_to(tier) if tier.node_mode is NodeMode.PRIVATE else ()
+        constants = {"control_planes": self.site.control_planes, "node_types": [{"name": name} for name in names]}
         return self._compile(tier, ("project",), PROJECT_SLOTS, constants=constants)
 
     def _own_instance(self, plan: EndpointPlan, tier: Tier) -> Filled:
@@ -236,12 +236,12 @@ class Publishing:
     def _compile_platform(self, projects: int) -> Compiled:
         names = ["baseline", "connector", "bootstrap-key", *(["runtime-key"] if projects else [])]
         files = [f"templates/_platform/{name}.yaml.j2" for name in names]
-        constants = {"site": self._site, "secret_key": SECRETS[self._site.argo.kind]}
+        constants = {"site": self.site, "secret_key": SECRETS[self.site.argo.kind]}
         slots = Slots({"connector_secret": TEXT}, {"projects": projects})
-        return compile_templates(self._files, files, constants=constants, slots=slots, optional=COMMON | {"projects"})
+        return compile_templates(self.files, files, constants=constants, slots=slots, optional=COMMON | {"projects"})
 
     def _compile_tier(self, tier: Tier) -> Compiled:
-        site = self._site
+        site = self.site
         node_types: dict[str, list[str]] = {}
         for name in site.offered_to(tier):
             if tier.node_mode is NodeMode.PRIVATE:
@@ -250,12 +250,12 @@ class Publishing:
         constants = {
             "base_type": site.cheapest_for(tier),
             "chart_version": self._chart_version(tier),
-            "charts": self._catalog.versions.charts,
+            "charts": self.catalog.versions.charts,
             "control_plane": tier.control_plane.prod if site.profile == "prod" else tier.control_plane.dev,
             "node_types": node_types,
             "number_parameters": numbers,
             "providers": [provider for provider in site.providers if provider.name in node_types],
-            "registries": site.image_registries(self._catalog.images),
+            "registries": site.image_registries(self.catalog.images),
             "runtime_name": published_name("runtime", tier),
             "serving_name": published_name("serving", tier),
             "stack_name": published_name("gpu-stack", tier),
@@ -264,7 +264,7 @@ class Publishing:
         return self._compile(tier, tier.manifests, {}, constants=constants, optional=COMMON | constants.keys())
 
     def _chart_version(self, tier: Tier) -> str:
-        version = self._site.chart_version or self._catalog.versions.charts["vcluster"]
+        version = self.site.chart_version or self.catalog.versions.charts["vcluster"]
         if tier.sequencing is Sequencing.STACK and _release(version) < STACKS_SINCE:
             raise RejectedError(
                 f"rendering tier `{tier.name}`: sequencing `stack` needs chart 0.37 or later, found: `{version}`",
@@ -283,12 +283,12 @@ class Publishing:
         optional: frozenset[str] = COMMON,
     ) -> Compiled:
         files = [self._template(tier, name) for name in names]
-        everything = {"site": self._site, "tier": tier, **(constants or {})}
-        return compile_templates(self._files, files, constants=everything, slots=Slots(slots, {}), optional=optional)
+        everything = {"site": self.site, "tier": tier, **(constants or {})}
+        return compile_templates(self.files, files, constants=everything, slots=Slots(slots, {}), optional=optional)
 
     def _template(self, tier: Tier, name: str) -> str:
         own = f"templates/{tier.name}/{name}.yaml.j2"
-        return own if self._files.find(own) else f"templates/_parts/{name}.yaml.j2"
+        return own if self.files.find(own) else f"templates/_parts/{name}.yaml.j2"
 
     def _once(self, key: tuple[str, object], make: Callable[[], Compiled]) -> Compiled:
         if key not in self._compiled:
@@ -296,10 +296,10 @@ class Publishing:
         return self._compiled[key]
 
     def _tier(self, name: str) -> Tier:
-        return _named("tier", name, self._catalog.tiers)
+        return _named("tier", name, self.catalog.tiers)
 
     def _runtime(self, name: str) -> Runtime:
-        return _named("runtime", name, self._catalog.runtimes)
+        return _named("runtime", name, self.catalog.runtimes)
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 Only what every YAML reader understands alike is let through: no anchors, tags or duplicate keys, no plain scalar on
 which readers disagree. A text slot must stand between double quotes; a number slot may also be a whole value. Called by
-the compiler, once per template and shape.
+the compiler, once per template and shape, and for files of the pack that are published as they are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from provisioner.rendering.environment import Rendered, refused
+from provisioner.rendering.environment import Rendered, Source, refused
 from provisioner.rendering.slots import BARE_CLOSE, BARE_OPEN, MARK, SlotType, bare_mark
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -57,6 +57,13 @@ def read_objects(rendered: Rendered, slots: Sequence[tuple[str, SlotType]]) -> l
         problem = getattr(error, "problem", None) or "it cannot be read"
         place = rendered.place(mark.line if mark else 0)
         raise refused(place, f"the output is no YAML: {problem}", reason="TemplateNotYaml") from error
+
+
+def read_text(text: str, *, file: str) -> list[Any]:
+    """The values of all documents in a text that no template made, read as strictly. Raises RejectedError naming file
+    and line."""
+    places = tuple(Source(file, line) for line in range(1, text.count("\n") + 2))
+    return read_objects(Rendered(text=text, places=places, names=frozenset(), trees={}), ())
 
 
 class _Reader:

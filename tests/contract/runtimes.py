@@ -15,9 +15,8 @@ from typing import Any
 import yaml
 
 from provisioner.admission.admit import forecast_endpoint
-from provisioner.admission.policy import load_policies, tree_denials
+from provisioner.admission.manifests import ManifestJudge
 from provisioner.catalog.catalog import Catalog
-from provisioner.catalog.pack import pack_root
 from provisioner.catalog.site import IngressSettings, Site
 from provisioner.catalog.tier import Tier
 from provisioner.domain.plan import EndpointPlan
@@ -104,35 +103,7 @@ class Case:
 
     def denials(self) -> list[str]:
         """What the tier's own admission policies say to what is delivered."""
-        tenant = self.plan.placement.parameters["tenant"]
-        data = {
-            "domain": self.plan.address.tenant_domain,
-            "registries": "\n".join(self.site.image_registries(pinned().versions.images.values())),
-            "runtimeClass": "vnode" if self.tier.isolation == "vnode" else "",
-            "tenant": tenant,
-        }
-        bound = [policy for policy in policies() if policy.name in self.tier.policies]
-        settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tenantry-policy"}, "data": data}
-        pods = [made for found in self.objects for made in self._pods_of(found)]
-        return [
-            f"{found['kind']}/{found['metadata']['name']}: {finding.field}: {finding.message}"
-            for found, finding in tree_denials(bound, [*self.objects, *pods], settings=settings)
-        ]
-
-    def _pods_of(self, found: Object) -> list[Object]:
-        return [
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {
-                    **template["metadata"],
-                    "name": f"{found['metadata']['name']}-{at}",
-                    "namespace": "inference",
-                },
-                "spec": template["spec"],
-            }
-            for at, template in enumerate(pod_templates(found))
-        ]
+        return [f"{finding.field}: {finding.message}" for finding in ManifestJudge(self.pack).findings(self.plan)]
 
 
 def pod_templates(found: Object) -> list[Object]:
@@ -150,12 +121,6 @@ def pinned() -> Catalog:
     real = catalog()
     images = {key: image if "@" in image else PINNED for key, image in real.versions.images.items()}
     return dataclasses.replace(real, versions=dataclasses.replace(real.versions, images=images))
-
-
-@cache
-def policies() -> tuple[Any, ...]:
-    """The shipped admission policies."""
-    return load_policies(pack_root() / "policies" / "admission")
 
 
 @cache

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import pytest
 from ruamel.yaml import YAML
 
-from provisioner.admission.policy import load_policies, tree_denials
-from provisioner.catalog.pack import pack_root
+from provisioner.admission.manifests import ManifestJudge
 from provisioner.lint.engine import lint_paths
 from tests.contract.test_tier import template_of
 from tests.golden.test_tiers import FOLDER, REFERENCE
 from tests.unit.rendering.examples import catalog, example_pack, example_plan
 
 TIERS = sorted(catalog().tiers)
-
-
-@cache
-def policies() -> dict[str, Any]:
-    return {policy.name: policy for policy in load_policies(pack_root() / "policies" / "admission")}
 
 
 @pytest.mark.parametrize("version", [(1, 34), (1, 37)], ids=["1.34", "1.37"])
@@ -38,13 +29,16 @@ def test_linter_finds_nothing_in_what_an_installation_needs_once(connector: str)
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_tiers_own_policies_refuse_nothing_that_it_renders(tier: str) -> None:
+    assert ManifestJudge(example_pack()).findings(example_plan(tier)) == ()
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_policies_are_asked_with_what_the_tenant_cluster_is_told(tier: str) -> None:
     planned = example_plan(tier)
-    reader = YAML(typ="safe", pure=True)
-    objects = [reader.load(text.decode()) for text in example_pack().runtime_tree(planned).values()]
     told = template_of(tier)["template"]["objects"].replace(
         "{{ .Values.tenant }}", planned.placement.parameters["tenant"]
     )
-    [settings] = [found for found in reader.load_all(told) if found and found["kind"] == "ConfigMap"]
-    bound = [policies()[name] for name in catalog().tiers[tier].policies]
-    denied = tree_denials(bound, objects, settings=settings)
-    assert [(made["kind"], made["metadata"]["name"], finding.message) for made, finding in denied] == []
+    [published] = [found for found in YAML(typ="safe", pure=True).load_all(told) if found["kind"] == "ConfigMap"]
+    asked = ManifestJudge(example_pack()).settings(planned)
+    assert asked["data"] == published["data"]
+    assert asked["metadata"].items() <= published["metadata"].items()

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provisioner.admission import Forecast, forecast_endpoint
+from provisioner.admission import Forecast, admit_endpoint, forecast_endpoint, preview_id
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog, load_site
 from provisioner.catalog.pack import example_site
-from provisioner.catalog.site import Site
+from provisioner.catalog.site import Site, StorageSettings
 from provisioner.catalog.tier import Autoscaling
+from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Severity
 
 CATALOG = load_catalog()
@@ -123,6 +124,26 @@ def test_sleeping_needs_a_signal_that_exists_without_replicas() -> None:
     asleep = {**GOOD, "scaling": {"minReplicas": 0, "maxReplicas": 1}}
     assert rules(asleep) == {("cannot-wake", "scaling.minReplicas")}
     assert rules({**asleep, "serving": {"autoscalingSignal": "gateway-queue"}}) == set()
+
+
+def test_what_the_site_does_not_name_is_found_beside_the_plan() -> None:
+    bare = SITE.model_copy(update={"metrics_url": None, "storage": StorageSettings()})
+    made = forecast(with_serving(autoscalingSignal="gateway-queue"), site=bare)
+    [found] = made.findings
+    assert (found.rule, found.field) == ("site-incomplete", "serving.autoscalingSignal")
+    assert "`metricsUrl`" in found.message
+    assert "site.yaml" in str(found.hint)
+    assert made.plan is not None
+    assert not made.renders
+    assert rules({**GOOD, "tier": "isolated"}, site=bare) == {("site-incomplete", "tier")}
+
+
+def test_what_the_site_does_not_name_is_refused_before_anything_is_stored() -> None:
+    bare = SITE.model_copy(update={"metrics_url": None})
+    raw = with_serving(autoscalingSignal="gateway-queue")
+    with pytest.raises(RejectedError) as caught:
+        admit_endpoint(raw, catalog=CATALOG, site=bare, endpoint_id=preview_id(raw))
+    assert [finding.rule for finding in caught.value.findings] == ["site-incomplete"]
 
 
 def test_a_horizontal_pod_autoscaler_neither_sleeps_nor_looks_at_the_gateway() -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provisioner.admission.policy import Policy, load_policies, tree_denials
+from provisioner.admission.policy import Policy, load_policies
+from provisioner.admission.policy_expression import Expression
 from provisioner.catalog.pack import pack_root
 from provisioner.domain.errors import RejectedError
 
@@ -178,17 +179,7 @@ def test_policy_that_cannot_be_evaluated_offline_is_refused_at_load(tmp_path: Pa
     assert caught.value.findings[0].file == "sample/policy.yaml"
 
 
-def test_tree_is_judged_with_the_network_policies_and_quotas_in_it() -> None:
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}}
-    present = [policy for policy in POLICIES if policy.name == "network-default-deny-present"]
-    deny = {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": "default-deny", "namespace": "n"},
-        "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
-    }
-    elsewhere = {**deny, "metadata": {"name": "default-deny", "namespace": "other"}}
-    assert not list(tree_denials(present, [pod, deny], settings=SETTINGS))
-    ((refused, finding),) = tree_denials(present, [pod, elsewhere], settings=SETTINGS)
-    assert refused is pod
-    assert finding.message == "there is no NetworkPolicy default-deny"
+def test_every_message_of_the_pack_is_an_expression() -> None:
+    for policy in POLICIES:
+        for validation in policy.validations:
+            assert validation.message_expression is None or Expression.compiled(validation.message_expression)

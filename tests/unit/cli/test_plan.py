@@ -144,7 +144,7 @@ def test_a_template_of_a_providers_own_is_rendered(
     part.write_text("{{ nobody }}\n")
     code, answer = planned(capsys, "-f", str(request_file), "--catalog", str(tmp_path / "own"))
     [finding] = answer["findings"]
-    assert (code, answer["plan"], finding["line"]) == (1, None, 1)
+    assert (code, answer["plan"]["objects"], finding["line"]) == (1, {}, 1)
     assert finding["file"] == "templates/_parts/customer-route.yaml.j2"
 
 
