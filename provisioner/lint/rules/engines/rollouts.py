@@ -12,7 +12,6 @@ from provisioner.lint.joins.scaling import engines_in, pods_made_by, replicas
 from provisioner.lint.joins.selectors import selector
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._cache import mounts
-from provisioner.lint.rules.engines._reach import probe
 from provisioner.lint.values import Hole, items, look, text, whole
 from provisioner.lint.world import Object, PodTemplate, World
 

@@ -166,6 +166,7 @@ def rollout_deadline_short(world: World) -> Iterator[Hit]:
             yield Hit(
                 at=owner,
                 path=path if given else ("spec",),
-                message=f"rolling out {owner.name}: the start may take {seconds} s, the deadline is `{deadline} s`{said}",
+                message=f"rolling out {owner.name}: the start may take {seconds} s, "
+                f"the deadline is `{deadline} s`{said}",
                 fix=f"set progressDeadlineSeconds above {seconds}",
             )
