@@ -22,7 +22,7 @@ from provisioner.domain.tenant import project_name
 from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.compiler import Compiled, Slots, SlotValue, compile_templates
 from provisioner.rendering.slots import SlotType
-from provisioner.rendering.versions import frozen_versions, with_versions
+from provisioner.rendering.versions import with_frozen
 
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -108,16 +108,11 @@ class Publishing:
     def tier_objects(self, tier: str) -> tuple[Object, ...]:
         """What is published with a tier, in the order in which it has to exist.
 
-        Versions of its template that were published earlier and lie in its folder `versions/` come with it.
+        Versions that were published earlier and lie in its folder `versions/` come with it.
         """
         found = self._tier(tier)
         objects = self._once(("tier", tier), lambda: self._compile_tier(found)).objects({})
-        return tuple(
-            with_versions(made, frozen_versions(self.files, tier))
-            if made["kind"] == "VirtualClusterTemplate"
-            else made
-            for made in objects
-        )
+        return with_frozen(objects, files=self.files, tier=tier)
 
     def project(self, tenant: str, tier: str) -> Object:
         """The Project of a tenant for a tier: allowed templates and node types, quotas."""
