@@ -1,0 +1,14 @@
+"""What `pulumi up` runs: the program that the stack's config names."""
+
+import sys
+from pathlib import Path
+
+# Pulumi puts this folder on the path, where `platform` would hide the standard library's module of that name.
+_FOLDER = Path(__file__).resolve().parent
+sys.path[:] = [str(_FOLDER.parent), *(entry for entry in sys.path if Path(entry).resolve() != _FOLDER)]
+
+import pulumi  # noqa: E402
+
+from stacks.entry import main  # noqa: E402
+
+pulumi.run(main)

@@ -1,0 +1,1 @@
+"""The parts of a tier's stack, one component in each file."""

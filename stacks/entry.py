@@ -1,0 +1,48 @@
+"""The door of every stack: reads its config and runs the program that it names.
+
+A refusal is a message without a traceback. Pulumi keeps the outputs of the run that ended last, well or not, so a run
+that is refused exports what the one before it did.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pulumi
+
+from provisioner.domain.errors import RejectedError, TenantryError
+from stacks import tier
+from stacks.config import PlatformConfig, StackName, read_config
+from stacks.outputs import LastUpdate
+from stacks.platform import program as platform
+
+
+async def main() -> None:
+    """Run the stack. Raises pulumi.RunError, whose message is what went wrong, where, and what to do."""
+    name = StackName(
+        organization=pulumi.get_organization(),
+        project=pulumi.get_project(),
+        stack=pulumi.get_stack(),
+        root=Path(pulumi.runtime.get_root_directory()),
+    )
+    last = LastUpdate(name)
+    try:
+        values, secret_keys = pulumi.runtime.get_config_env(), pulumi.runtime.get_config_secret_keys_env()
+        config = read_config(values, name, secret_keys=secret_keys)
+        if isinstance(config, PlatformConfig):
+            platform.run(config)
+        else:
+            await tier.run(config, published=await last.versions())
+    except TenantryError as error:
+        await last.export_again()
+        raise pulumi.RunError(_text(error)) from None
+    except Exception:
+        await last.export_again()
+        raise
+
+
+def _text(error: TenantryError) -> str:
+    hint = f"\nhint: {error.hint}" if error.hint else ""
+    findings = error.findings if isinstance(error, RejectedError) else ()
+    lines = [f"\n{finding}{f' (hint: {finding.hint})' if finding.hint else ''}" for finding in findings]
+    return f"{error.message}{''.join(lines)}{hint}"

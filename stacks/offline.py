@@ -1,0 +1,174 @@
+"""Runs a stack's program without Pulumi's CLI, state or a cluster, and prints the graph of its resources as JSON.
+
+`python -m stacks.offline --stack dedicated-eu`, in a process of its own: Pulumi's runtime keeps one program per
+process. Secrets that the config wants get values made up here, and come out as `[secret]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pulumi
+from pulumi.runtime.proto import engine_pb2_grpc, resource_pb2_grpc
+
+from provisioner.catalog.document import read_document
+from provisioner.domain.errors import RejectedError
+from stacks.keys import KEYS, PLATFORM, PROJECT
+from stacks.recording import Engine, Graph, Monitor, Outputs
+
+ORGANIZATION = "organization"
+"""What backends call it that know none."""
+PROGRAM = Path(__file__).resolve().parent
+PLATFORM_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Which stack runs with which config; `outputs` are those of other stacks and of its own last update, by full
+    name."""
+
+    folder: Path
+    stack: str
+    values: Mapping[str, str]
+    secret_keys: frozenset[str]
+    outputs: Mapping[str, Outputs] = field(default_factory=dict)
+
+    def outputs_of(self, name: str) -> Outputs | None:
+        """The outputs of a stack by its full name, those of the platform by running its program; None for unknown."""
+        if name in self.outputs:
+            return self.outputs[name]
+        stack = name.rpartition("/")[2]
+        if stack == self.stack:
+            return {}
+        return _run_platform(self.folder, stack) if (self.folder / f"Pulumi.{stack}.yaml").exists() else None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the graph; 1 where the program refuses or the stack's file cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m stacks.offline", description=__doc__)
+    parser.add_argument("--stack", required=True, help="name of the stack, as in Pulumi.<stack>.yaml")
+    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="laid over the stack's file")
+    parser.add_argument(
+        "--secret", action="append", default=[], metavar="KEY", help="a further key to make a secret of"
+    )
+    parser.add_argument("--outputs", type=Path, help="JSON: outputs of other stacks and of the last update, by stack")
+    parser.add_argument("--folder", type=Path, default=PROGRAM.parent, help="folder of Pulumi.yaml")
+    given = parser.parse_args(arguments)
+    try:
+        graph = run_stack(_read_run(given))
+    except (pulumi.RunError, RejectedError) as error:
+        findings = error.findings if isinstance(error, RejectedError) else ()
+        print(f"error: {error}", *findings, sep="\n", file=sys.stderr)
+        return 1
+    print(json.dumps(graph, indent=2, sort_keys=True))
+    return 0
+
+
+def run_stack(run: Run) -> dict[str, Any]:
+    """Run the program of the stack against services of our own and tell its graph. Raises pulumi.RunError where the
+    program refuses."""
+    graph = Graph(project=PROJECT, stack=run.stack)
+    server = grpc.server(ThreadPoolExecutor(max_workers=8))
+    resource_pb2_grpc.add_ResourceMonitorServicer_to_server(Monitor(graph, run.outputs_of), server)
+    engine_pb2_grpc.add_EngineServicer_to_server(Engine(), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        _run_program(run, address)
+    finally:
+        server.stop(grace=1).wait()
+    return graph.as_json()
+
+
+def _run_program(run: Run, address: str) -> None:
+    """As Pulumi's language host does: config in the environment, then the folder of the program."""
+    os.environ["PULUMI_CONFIG"] = json.dumps(dict(run.values))
+    os.environ["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(sorted(run.secret_keys))
+    pulumi.runtime.configure(
+        pulumi.runtime.Settings(
+            project=PROJECT,
+            stack=run.stack,
+            monitor=address,
+            engine=address,
+            dry_run=False,
+            organization=ORGANIZATION,
+            root_directory=str(run.folder),
+        )
+    )
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # a refused program leaves futures that nobody awaits
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(pulumi.runtime.run_in_stack(_run_folder))
+    finally:
+        loop.close()
+
+
+def _run_folder() -> None:
+    runpy.run_path(str(PROGRAM), run_name="__main__")
+
+
+def _read_run(given: argparse.Namespace) -> Run:
+    folder = given.folder.resolve()
+    config = _stack_file(folder, given.stack) | dict(map(_pair, given.config))
+    needed = {f"{PROJECT}:{key}" for key, row in KEYS.items() if row.is_secret and row.is_required}
+    if config.get(f"{PROJECT}:program") != PLATFORM:
+        needed = set()
+    secret = needed | {_full_key(key) for key in given.secret} | {k for k, v in config.items() if v is None}
+    return Run(
+        folder=folder,
+        stack=given.stack,
+        values={**{k: v for k, v in config.items() if v is not None}, **{key: f"made-up {key}" for key in secret}},
+        secret_keys=frozenset(secret),
+        outputs=json.loads(given.outputs.read_bytes()) if given.outputs else {},
+    )
+
+
+def _stack_file(folder: Path, stack: str) -> dict[str, str | None]:
+    """The config in the stack's file, as texts; None for a secret. A stack without a file has no config."""
+    path = folder / f"Pulumi.{stack}.yaml"
+    if not path.exists():
+        return {}
+    config = (read_document(path, root=folder).value or {}).get("config", {})
+    return {key: _text(value) for key, value in config.items()}
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, dict) and value.keys() == {"secure"}:
+        return None
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return _full_key(key), value
+
+
+def _full_key(key: str) -> str:
+    return key if ":" in key else f"{PROJECT}:{key}"
+
+
+def _run_platform(folder: Path, stack: str) -> Outputs:
+    command = [sys.executable, "-m", "stacks.offline", "--stack", stack, "--folder", str(folder)]
+    done = subprocess.run(command, cwd=PROGRAM.parent, capture_output=True, timeout=PLATFORM_SECONDS, check=False)
+    if done.returncode:
+        raise pulumi.RunError(f"running stack `{stack}`: {done.stderr.decode(errors='replace').strip()}")
+    outputs: Outputs = json.loads(done.stdout)["outputs"]
+    return outputs
+
+
+if __name__ == "__main__":
+    sys.exit(main())
