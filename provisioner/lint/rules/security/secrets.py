@@ -13,43 +13,11 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
+from provisioner.lint.credentials import is_secret_name, known_form, looks_secret
 from provisioner.lint.joins.pods import every_pod
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import Hole, has_hole, items, mapping, text
 from provisioner.lint.world import Object, World
-
-_FORMS = (
-    ("a Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")),
-    ("an OpenAI key", re.compile(r"\bsk-(proj-)?[A-Za-z0-9_-]{32,}\b")),
-    ("an AWS access key", re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b")),
-    ("a GitHub token", re.compile(r"\b(gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})\b")),
-    ("a GitLab token", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}\b")),
-    ("an NVIDIA API key", re.compile(r"\bnvapi-[A-Za-z0-9_-]{40,}\b")),
-    ("a Slack token", re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{20,}\b")),
-    ("a private key", re.compile(r"-----BEGIN ([A-Z]+ )?PRIVATE KEY-----")),
-)
-_LAST_WORDS = frozenset(["token", "password", "passwd", "secret", "apikey", "credentials", "passphrase"])
-_ENDINGS = (
-    ("master", "key"),
-    ("signing", "key"),
-    ("encryption", "key"),
-    ("api", "key"),
-    ("access", "key"),
-    ("secret", "key"),
-    ("private", "key"),
-    ("auth", "key"),
-)
-_NO_SECRET = re.compile(
-    r"(?i)(|none|null|empty|true|false|[0-9.]+|<.*>|\$.*|/.*|\*+|x{3,}|"
-    r".*(no-?key|not-?(needed|used|required)|placeholder|dummy|example|redacted|replace|change|fake|todo|your-|set-me).*)"
-)
-_PASSWORD_IN_URL = re.compile(r"\b[a-z][a-z0-9+]*://[^/\s:@]+:([^/\s:@$({]+)@")
-
-
-def _is_secret_name(name: str) -> bool:
-    words = [word for word in re.split(r"[_.\-]|(?<=[a-z])(?=[A-Z])", name) if word]
-    lower = [word.lower() for word in words]
-    return bool(lower) and (lower[-1] in _LAST_WORDS or tuple(lower[-2:]) in _ENDINGS)
 
 
 def _literals(world: World) -> Iterator[tuple[Object, FieldPath, str, str]]:
@@ -69,15 +37,6 @@ def _config(world: World) -> Iterator[tuple[Object, FieldPath, str, str]]:
                 yield found, ("data", key), key, value
 
 
-def _known_form(value: str) -> str | None:
-    return next((what for what, form in _FORMS if form.search(value)), None)
-
-
-def _looks_secret(name: str, value: str) -> bool:
-    by_name = _is_secret_name(name) and not _NO_SECRET.fullmatch(value) and not has_hole(value) and "\n" not in value
-    return by_name or bool(_PASSWORD_IN_URL.search(value))
-
-
 @rule("credential-in-manifest", Severity.ERROR)
 def credential_in_manifest(world: World) -> Iterator[Hit]:
     """A manifest holds what has the form of a real credential, in a variable, a flag or a ConfigMap.
@@ -86,14 +45,14 @@ def credential_in_manifest(world: World) -> Iterator[Hit]:
     the new one in through a Secret.
     """
     for owner, path, _, value in (*_literals(world), *_config(world)):
-        what = _known_form(value)
+        what = known_form(value)
         if what:
             yield _leak(owner, path, what)
     for pod in every_pod(world):
         for container in pod.containers:
             for part in ("command", "args"):
                 for path, item in items(container.value, part):
-                    what = _known_form(item) if isinstance(item, str) else None
+                    what = known_form(item) if isinstance(item, str) else None
                     if what:
                         yield _leak(pod.owner, (*container.path, *path), what)
 
@@ -110,7 +69,7 @@ def secret_as_literal_variable(world: World) -> Iterator[Hit]:
     Whoever may read the pod or the repository reads it. The value belongs into a Secret.
     """
     for owner, path, name, value in _literals(world):
-        if _looks_secret(name, value) and not _known_form(value):
+        if looks_secret(name, value) and not known_form(value):
             message = f"keeping secret: variable `{name}` has its value in plain text"
             fix = "use valueFrom.secretKeyRef"
             yield Hit(at=owner, path=path, message=message, fix=fix)
@@ -123,7 +82,7 @@ def secret_in_config_map(world: World) -> Iterator[Hit]:
     ConfigMaps are not encrypted at rest, are readable for most roles and show up in diffs.
     """
     for owner, path, name, value in _config(world):
-        if _looks_secret(name, value) and not _known_form(value):
+        if looks_secret(name, value) and not known_form(value):
             message = f"keeping secret: key `{name}` of a ConfigMap holds one in plain text"
             yield Hit(at=owner, path=path, message=message, fix="move it to a Secret")
 
@@ -166,7 +125,7 @@ def secret_ends_with_newline(world: World) -> Iterator[Hit]:
     header. `printf %s value | base64` does not.
     """
     for found, key, _, decoded in _data(world):
-        if decoded and decoded.endswith(b"\n") and decoded.count(b"\n") == 1 and _is_secret_name(key):
+        if decoded and decoded.endswith(b"\n") and decoded.count(b"\n") == 1 and is_secret_name(key):
             message = f"decoding secret: `{key}` ends with a newline"
             fix = "encode it without the newline: printf %s value | base64"
             yield Hit(at=found, path=("data", key), message=message, fix=fix)
