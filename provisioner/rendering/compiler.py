@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import InvariantError, RejectedError
@@ -143,6 +143,21 @@ class Compiled:
         if len(found) != len(self.documents):
             raise InvariantError("writing files: two objects have the same kind, namespace and name")
         return found
+
+
+class Compiler(Protocol):
+    """What compiles groups of templates for a pack: `compile_templates`, or somebody who remembers its results."""
+
+    def __call__(
+        self,
+        files: PackFiles,
+        names: Sequence[str],
+        *,
+        constants: Mapping[str, Any],
+        slots: Slots,
+        optional: frozenset[str] = frozenset(),
+    ) -> Compiled:
+        """See `compile_templates`."""
 
 
 def compile_templates(

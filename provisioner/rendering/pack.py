@@ -7,7 +7,7 @@ same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,27 @@ from provisioner.catalog.site import Site
 from provisioner.catalog.tier import Tenancy, Tier
 from provisioner.domain.errors import InvariantError
 from provisioner.domain.plan import EndpointPlan
-from provisioner.rendering.compiler import Compiled, SlotValue, compile_templates
+from provisioner.rendering.compiler import Compiled, Compiler, compile_templates
 from provisioner.rendering.groups import Group, customer_group, runtime_groups
-from provisioner.rendering.publishing import Object, Publishing
+from provisioner.rendering.publishing import Filled, Object, Publishing
 
 RUNTIMES = "applications/runtimes"
 SHARED = "_shared"
 """The folder whose templates every runtime uses; one of the same name in a runtime's own folder takes its place."""
 
 
-def compile_pack(catalog: Catalog, site: Site, *, root: Path | None = None, overlay: Path | None = None) -> Pack:
+def compile_pack(
+    catalog: Catalog,
+    site: Site,
+    *,
+    root: Path | None = None,
+    overlay: Path | None = None,
+    compiler: Compiler = compile_templates,
+) -> Pack:
     """The pack for a catalog and a Site. `root` holds `templates/`, `applications/` and `policies/`; None is the pack
     that ships."""
     base = root or pack_root()
-    return Pack(catalog, site, files=PackFiles((overlay, base) if overlay else (base,)))
+    return Pack(catalog, site, files=PackFiles((overlay, base) if overlay else (base,)), compiler=compiler)
 
 
 class Pack(Publishing):
@@ -41,19 +48,20 @@ class Pack(Publishing):
         """The files of an endpoint, or of the pool that serves it, in the delivery repository: path from its root ->
         canonical YAML. What its tenant cluster holds once comes with it, unless a customer's endpoints share one."""
         files: dict[str, bytes] = {}
-        for compiled, filling in self._runtime_groups(plan):
-            files |= compiled.files(filling)
+        for part in self._runtime_parts(plan):
+            files |= part.files
         return {f"{plan.delivery_path}/{name}": text for name, text in files.items()}
 
     def tenant_objects(self, plan: EndpointPlan) -> list[Object]:
         """Everything that Argo CD puts into the plan's tenant cluster as JSON values: the objects of `runtime_tree`,
         and what a customer's endpoints share."""
-        found = [made for compiled, filling in self._runtime_groups(plan) for made in compiled.objects(filling)]
-        tier = self._tier(plan.tier)
-        if tier.tenancy is Tenancy.CUSTOMER:
-            group = customer_group(plan.tenant, tier, self.site)
-            found += self._group(group, tier, None).objects(group.fillings[0])
-        return found
+        return [made for part in self._tenant_parts(plan) for made in part.objects]
+
+    def parts(self, plan: EndpointPlan) -> tuple[Filled, ...]:
+        """Everything that serves an endpoint, what it shares with others included: what creating it applies, the pool
+        that it needs, and all of its tenant cluster."""
+        pool = [self._own_instance(plan, self._tier(plan.tier))] if plan.pool else []
+        return (*self.placed(plan), *pool, *self._tenant_parts(plan))
 
     def tenant_tree(self, tenant: str, tier: str) -> dict[str, bytes]:
         """The files of what a customer's endpoints share, in a tier with a tenant cluster per customer."""
@@ -64,12 +72,18 @@ class Pack(Publishing):
         files = self._group(group, found, None).files(group.fillings[0])
         return {f"tenants/{tenant}/{name}": text for name, text in files.items()}
 
-    def _runtime_groups(self, plan: EndpointPlan) -> Iterator[tuple[Compiled, Mapping[str, SlotValue]]]:
+    def _tenant_parts(self, plan: EndpointPlan) -> Iterator[Filled]:
+        yield from self._runtime_parts(plan)
+        tier = self._tier(plan.tier)
+        if tier.tenancy is Tenancy.CUSTOMER:
+            group = customer_group(plan.tenant, tier, self.site)
+            yield Filled(self._group(group, tier, None), group.fillings[0])
+
+    def _runtime_parts(self, plan: EndpointPlan) -> Iterator[Filled]:
         tier, runtime = self._tier(plan.tier), self._runtime(plan.runtime.runtime)
         for group in runtime_groups(plan, tier=tier, runtime=runtime, site=self.site):
             compiled = self._group(group, tier, runtime)
-            for filling in group.fillings:
-                yield compiled, filling
+            yield from (Filled(compiled, filling) for filling in group.fillings)
 
     def _group(self, group: Group, tier: Tier, runtime: Runtime | None) -> Compiled:
         return self._once((group.part, group.shape), lambda: self._compile_group(group, tier, runtime))
@@ -77,9 +91,7 @@ class Pack(Publishing):
     def _compile_group(self, group: Group, tier: Tier, runtime: Runtime | None) -> Compiled:
         constants = group_constants(group, site=self.site, tier=tier, runtime=runtime)
         names = template_names(self.files, group.part, runtime)
-        return compile_templates(
-            self.files, names, constants=constants, slots=group.slots, optional=frozenset(constants)
-        )
+        return self._compiler(self.files, names, constants=constants, slots=group.slots, optional=frozenset(constants))
 
 
 def group_constants(group: Group, *, site: Site, tier: Tier, runtime: Runtime | None) -> dict[str, Any]:

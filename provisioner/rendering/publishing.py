@@ -20,7 +20,7 @@ from provisioner.domain.finding import unknown_name_hint
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.domain.tenant import project_name
 from provisioner.rendering.canonical import canonical_yaml
-from provisioner.rendering.compiler import Compiled, Slots, SlotValue, compile_templates
+from provisioner.rendering.compiler import Compiled, Compiler, Slots, SlotValue, compile_templates
 from provisioner.rendering.slots import SlotType
 from provisioner.rendering.versions import with_frozen
 
@@ -83,9 +83,14 @@ class Filled:
     values: Mapping[str, SlotValue]
 
     @property
+    def objects(self) -> list[Object]:
+        """The objects as JSON values."""
+        return self.compiled.objects(self.values)
+
+    @property
     def object(self) -> Object:
         """The object as JSON values. Raises InvariantError where the template makes another number of them."""
-        objects = self.compiled.objects(self.values)
+        objects = self.objects
         if len(objects) != 1:
             raise InvariantError(f"rendering object: the template makes {len(objects)} instead of one")
         return objects[0]
@@ -99,10 +104,13 @@ class Filled:
 class Publishing:
     """Renders everything of the control plane cluster. Raises RejectedError naming file and line for a bad template."""
 
-    def __init__(self, catalog: Catalog, site: Site, *, files: PackFiles) -> None:
+    def __init__(
+        self, catalog: Catalog, site: Site, *, files: PackFiles, compiler: Compiler = compile_templates
+    ) -> None:
         self.catalog = catalog
         self.site = site
         self.files = files
+        self._compiler = compiler
         self._compiled: dict[tuple[str, object], Compiled] = {}
 
     def tier_objects(self, tier: str) -> tuple[Object, ...]:
@@ -119,17 +127,20 @@ class Publishing:
         return self._project(tenant, self._tier(tier)).object
 
     def placed_files(self, plan: EndpointPlan) -> dict[str, bytes]:
-        """What creating an endpoint applies to the control plane cluster, by file name: its project, where it runs (a
-        tenant cluster of its own, an application in its customer's, or nothing where a pool serves it) and its route.
-        """
+        """What creating an endpoint applies to the control plane cluster, by file name."""
+        return {name: text for part in self.placed(plan) for name, text in part.files.items()}
+
+    def placed(self, plan: EndpointPlan) -> list[Filled]:
+        """What creating an endpoint applies to the control plane cluster: its project, where it runs (a tenant cluster
+        of its own, an application in its customer's, or nothing where a pool serves it) and its route."""
         tier = self._tier(plan.tier)
-        files = self._project(plan.placement.parameters["tenant"], tier).files
+        parts = [self._project(plan.placement.parameters["tenant"], tier)]
         if tier.tenancy is Tenancy.ENDPOINT:
-            files |= self._own_instance(plan, tier).files
+            parts.append(self._own_instance(plan, tier))
         elif tier.tenancy is Tenancy.CUSTOMER:
-            files |= self._customer_instance(plan.tenant, tier, plan.placement.control_plane).files
-            files |= self._application(plan, tier).files
-        return files | self._customer_route(plan, tier).files
+            parts.append(self._customer_instance(plan.tenant, tier, plan.placement.control_plane))
+            parts.append(self._application(plan, tier))
+        return [*parts, self._customer_route(plan, tier)]
 
     def instance(self, plan: EndpointPlan) -> Object:
         """The VirtualClusterInstance of an endpoint or of the pool that serves it. In a tier with a tenant cluster per
@@ -233,7 +244,7 @@ class Publishing:
         files = [f"templates/_platform/{name}.yaml.j2" for name in names]
         constants = {"site": self.site, "secret_key": SECRETS[self.site.argo.kind]}
         slots = Slots({"connector_secret": TEXT}, {"projects": projects})
-        return compile_templates(self.files, files, constants=constants, slots=slots, optional=COMMON | {"projects"})
+        return self._compiler(self.files, files, constants=constants, slots=slots, optional=COMMON | {"projects"})
 
     def _compile_tier(self, tier: Tier) -> Compiled:
         site = self.site
@@ -279,7 +290,7 @@ class Publishing:
     ) -> Compiled:
         files = [self._template(tier, name) for name in names]
         everything = {"site": self.site, "tier": tier, **(constants or {})}
-        return compile_templates(self.files, files, constants=everything, slots=Slots(slots, {}), optional=optional)
+        return self._compiler(self.files, files, constants=everything, slots=Slots(slots, {}), optional=optional)
 
     def _template(self, tier: Tier, name: str) -> str:
         own = f"templates/{tier.name}/{name}.yaml.j2"
