@@ -27,6 +27,17 @@ from tests.unit.rendering.test_canonical import VALUES
             {"a": [{"name": "y", "v": 2}, {"name": "x", "v": 1}]},
             ['a[order]: ["x", "y"] -> ["y", "x"]', "a[y].v: 1 -> 2"],
         ),
+        ({"a": [1, 2]}, {"a": [0, 1, 2]}, ["a[0]: absent -> 0"]),
+        (
+            {"a": ["serve", "--port", "8000", "--host=::", "--eager"]},
+            {"a": ["serve", "--new", "--port", "9000", "--host=::"]},
+            ['a[--eager]: "" -> absent', 'a[--new]: absent -> ""', 'a[--port]: "8000" -> "9000"'],
+        ),
+        (
+            {"a": [{"mountPath": "/a", "name": "x"}, {"mountPath": "/b", "name": "x"}]},
+            {"a": [{"mountPath": "/b", "name": "y"}, {"mountPath": "/a", "name": "x"}]},
+            ['a[order]: ["/a", "/b"] -> ["/b", "/a"]', 'a[/b].name: "x" -> "y"'],
+        ),
         ({"a": [{"name": "x"}, {"name": "x"}]}, {"a": [{"name": "x"}]}, ['a[1]: {"name": "x"} -> absent']),
     ],
 )
