@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
@@ -19,6 +16,7 @@ import pytest
 
 from tests.conformance import servers
 from tests.conformance.servers import Server
+from tests.engines import require_engine
 
 OLDEST_KUBECTL = 27
 """Older ones read OpenAPI v2 as protobuf, which the embedded server does not speak."""
@@ -128,13 +126,10 @@ def eventually(look: Callable[[], T], *, seconds: float = 20) -> T:
 
 
 def find_kubectl() -> str:
-    """The kubectl to test with: beside the API server's binaries or on PATH. Skips without one."""
-    beside = Path(servers.ASSETS) / "kubectl" if servers.ASSETS else None
-    found = str(beside) if beside and os.access(beside, os.X_OK) else shutil.which("kubectl")
-    if not found:
-        pytest.skip("needs kubectl: put kubectl on PATH or into the folder that KUBEBUILDER_ASSETS names")
+    """The kubectl to test with. Skips without one."""
+    found = require_engine("kubectl")
     if kubectl_minor(found) < OLDEST_KUBECTL:
-        pytest.skip(f"needs a newer kubectl: 1.{OLDEST_KUBECTL} or later, found: {found}")
+        pytest.skip(f"needs kubectl: 1.{OLDEST_KUBECTL} or later, found: {found}")
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 import subprocess
@@ -21,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from provisioner.domain.clock import SystemClock
 from provisioner.embedded.apiserver.server import serve_api
+from tests.engines import find_engine, require_engine
 
-ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 _TOKEN = "conformance"
 _START_SECONDS = 60
 
@@ -58,8 +57,8 @@ class Server:
 
 
 def has_kube_apiserver() -> bool:
-    """Whether KUBEBUILDER_ASSETS names a folder with the binaries of a real one."""
-    return bool(ASSETS) and all((Path(ASSETS) / name).exists() for name in ("etcd", "kube-apiserver"))
+    """Whether the programs of a real one are there."""
+    return all(find_engine(name) for name in ("etcd", "kube-apiserver"))
 
 
 @contextmanager
@@ -81,13 +80,13 @@ def embedded(state: Path, *, history: int = 10_000) -> Iterator[Server]:
 
 @contextmanager
 def kube_apiserver(folder: Path) -> Iterator[Server]:
-    """etcd and kube-apiserver from KUBEBUILDER_ASSETS."""
+    """A real etcd and kube-apiserver; skips without them."""
     etcd_port, peer_port, api_port = _free_ports(3)
     key = _write_key(folder / "service-account.key")
     tokens = folder / "tokens.csv"
     tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n")
     etcd = [
-        f"{ASSETS}/etcd",
+        require_engine("etcd"),
         f"--data-dir={folder / 'etcd'}",
         f"--listen-client-urls=http://127.0.0.1:{etcd_port}",
         f"--advertise-client-urls=http://127.0.0.1:{etcd_port}",
@@ -95,7 +94,7 @@ def kube_apiserver(folder: Path) -> Iterator[Server]:
         "--unsafe-no-fsync",
     ]
     apiserver = [
-        f"{ASSETS}/kube-apiserver",
+        require_engine("kube-apiserver"),
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.conformance import servers
+from tests.engines import require_engine
 
 
 def test_a_real_server_takes_part() -> None:
-    if not servers.has_kube_apiserver():
-        pytest.skip(
-            "needs kube-apiserver: install one with `setup-envtest use` and name its folder in KUBEBUILDER_ASSETS"
-        )
+    for program in ("kube-apiserver", "etcd"):
+        require_engine(program)
