@@ -64,6 +64,13 @@ class ManifestJudge:
         metadata = {"name": SETTINGS, "namespace": SETTINGS}
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
+    def read_policies(self) -> None:
+        """Read what every tier binds now, which is quicker than at the first question. Raises RejectedError for a
+        policy that cannot be read."""
+        for tier in self.pack.catalog.tiers.values():
+            for name in tier.policies:
+                self._policy(name)
+
     def _policy(self, name: str) -> Policy:
         if name not in self.policies:
             path = self.pack.files.find(f"policies/admission/{name}/policy.yaml")

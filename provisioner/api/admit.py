@@ -1,4 +1,5 @@
-"""Admission with what only the store knows: whether the tenant exists, its tiers, and whether the name is taken."""
+"""Admission with what only the server knows: whether the tenant exists, its tiers, whether the name is taken, and what
+the manifests would be refused for."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from provisioner.domain.plan import EndpointPlan
 async def admit_request(
     raw: Any, services: Services, *, endpoint_id: EndpointId
 ) -> tuple[EndpointRequest, EndpointPlan]:
-    """Request and plan of a JSON value. Raises RejectedError with every finding."""
+    """Request and plan of a JSON value. Raises RejectedError with every finding, those of the policies that the tenant
+    cluster would ask among them."""
     tenant_name = _text(raw, "tenant")
     tenant = await services.store.tenants.find(tenant_name) if tenant_name else None
     unknown = (await _unknown_tenant(tenant_name, services),) if tenant_name and tenant is None else ()
@@ -34,8 +36,8 @@ async def admit_request(
     except RejectedError as error:
         findings = (*error.findings, *unknown, *await _taken_name(raw, services))
         raise _rejected(findings) from error
-    if unknown:
-        raise _rejected(unknown)
+    if findings := (*unknown, *services.refusals(admitted[1])):
+        raise _rejected(findings)
     return admitted
 
 

@@ -8,12 +8,19 @@ from dataclasses import dataclass
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
 from provisioner.domain.clock import Clock
+from provisioner.domain.finding import Finding
 from provisioner.domain.ids import Ids
+from provisioner.domain.plan import EndpointPlan
 from provisioner.store.interface import Store
 
 
 def _nobody() -> None:
     """Nobody to wake in this process."""
+
+
+def _nothing_refused(_: EndpointPlan) -> tuple[Finding, ...]:
+    """No policies to ask."""
+    return ()
 
 
 def _never() -> bool:
@@ -26,7 +33,8 @@ class Services:
     """Stores, catalog, site, time, ids, and the digests of the two credentials that are accepted.
 
     `wake_worker` is called after an operation was stored, `wake_reconciler` after keys changed; both may do nothing,
-    since both sides also poll. `is_stopping` ends waiting requests early, so that a process can stop at once.
+    since both sides also poll. `refusals` says what the tenant cluster's policies would refuse of a plan's manifests.
+    `is_stopping` ends waiting requests early, so that a process can stop at once.
     """
 
     store: Store
@@ -36,6 +44,7 @@ class Services:
     ids: Ids
     operator_key_digest: str
     gateway_key_digest: str
+    refusals: Callable[[EndpointPlan], tuple[Finding, ...]] = _nothing_refused
     wake_worker: Callable[[], None] = _nobody
     wake_reconciler: Callable[[], None] = _nobody
     is_stopping: Callable[[], bool] = _never

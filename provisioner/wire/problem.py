@@ -8,13 +8,14 @@ CONTENT_TYPE = "application/problem+json"
 
 
 class FindingView(Message):
-    """One thing that is wrong: `field` is a dotted path into the body."""
+    """One thing that is wrong: `field` is a dotted path into the body, or into the manifest that `object` names."""
 
     reason: str
     message: str
     field: str = ""
     hint: str | None = None
     severity: str = "error"
+    object: str = ""
 
 
 class Problem(Message):

@@ -46,7 +46,7 @@ class Outside:
 
     store: Store
     clusters: LightkubeClusters
-    catalog: Catalog
+    pack: Pack
     site: Site
     wake_reconciler: Callable[[], None]
 
@@ -176,6 +176,7 @@ def _checked_offer(path: Path, *, overlay: Path | None) -> tuple[Catalog, Site]:
 
 
 async def _serve(settings: Settings, stop: asyncio.Event) -> None:
+    from provisioner.admission.manifests import ManifestJudge
     from provisioner.api.app import create_app
     from provisioner.api.services import Services
     from provisioner.domain.key import key_digest
@@ -193,7 +194,10 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
         for plane in site.control_planes:
             clusters.control_plane(plane)  # a kubeconfig without it stops us here instead of failing operations later
         reconciler = Reconciler(store=store, clusters=clusters, clock=clock)
-        outside = Outside(store=store, clusters=clusters, catalog=catalog, site=site, wake_reconciler=reconciler.wake)
+        pack = open_pack(catalog, site, settings.catalog)
+        judge = ManifestJudge(pack)
+        judge.read_policies()  # one that cannot be read stops us here instead of failing requests later
+        outside = Outside(store=store, clusters=clusters, pack=pack, site=site, wake_reconciler=reconciler.wake)
         verbs = _verbs(settings, outside, stack)
         holder = f"{socket.gethostname()}/{os.getpid()}/{ids.operation()}"
         worker = Worker(store.operations, verbs, clock=clock, holder=holder, random=SystemRandom())
@@ -206,6 +210,7 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
                 clock=clock,
                 operator_key_digest=key_digest(read_operator_key(settings)),
                 gateway_key_digest=key_digest(read_gateway_key(settings)),
+                refusals=judge.findings,
                 wake_worker=worker.wake,
                 wake_reconciler=reconciler.wake,
                 is_stopping=stop.is_set,
@@ -225,7 +230,7 @@ def _verbs(settings: Settings, outside: Outside, stack: AsyncExitStack) -> Verbs
     from provisioner.tenants import create as create_tenant
     from provisioner.tenants.world import World as TenantWorld
 
-    clock, pack = SystemClock(), open_pack(outside.catalog, outside.site, settings.catalog)
+    clock, pack = SystemClock(), outside.pack
     probe = HttpProbe(client_cert=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca)
     stack.push_async_callback(probe.close)
     endpoint_world = EndpointWorld(
