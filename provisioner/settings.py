@@ -59,6 +59,7 @@ class Settings:
     password that a database URL may hold: it is never shown."""
 
     state: Path
+    cache: Path
     site: Path
     catalog: Path | None
     kubeconfig: Path
@@ -80,13 +81,14 @@ class Settings:
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read `environ`. Raises RejectedError that names the variable."""
-    state = Path(environ.get("TENANTRY_STATE") or _default_state(environ)).expanduser()
+    state = _path(environ, "TENANTRY_STATE", _home(environ, "XDG_STATE_HOME", "~/.local/state"))
     serve = parse_listen("TENANTRY_SERVE_ADDR", environ.get("TENANTRY_SERVE_ADDR") or "127.0.0.1:8400")
     url = _url(environ, "TENANTRY_URL", f"http://{serve}").rstrip("/")
     kubeconfig = _path(environ, "TENANTRY_KUBECONFIG", state / "kubeconfig")
     admin = environ.get("ADMIN_ADDR")
     return Settings(
         state=state,
+        cache=_home(environ, "XDG_CACHE_HOME", "~/.cache"),
         site=_path(environ, "TENANTRY_SITE", state / "site.yaml"),
         catalog=Path(catalog).expanduser() if (catalog := environ.get("TENANTRY_CATALOG")) else None,
         kubeconfig=kubeconfig,
@@ -170,6 +172,6 @@ def _path(environ: Mapping[str, str], variable: str, default: Path) -> Path:
     return Path(value).expanduser() if value else default
 
 
-def _default_state(environ: Mapping[str, str]) -> Path:
-    home = environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path("~/.local/state")) / "tenantry"
+def _home(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    """Our folder in one of the user's own, as the XDG base directories have it."""
+    return Path(environ.get(variable) or default).expanduser() / "tenantry"

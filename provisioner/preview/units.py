@@ -1,0 +1,218 @@
+"""Makes the two sides of a change: what each is rendered to, unit by unit, and only where the change can reach it.
+
+Units are what every tier publishes, its reference cases and the endpoints that run. Two units are equal without being
+rendered when the same compiled templates are filled with the same values. Endpoints that ask for the same but for their
+names differ in the same way: they share one Rendition. Wiring gives two Sources and has the sides compared. Pure but
+for the packs' files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from provisioner.admission import admit_endpoint, forecast_endpoint
+from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.site import Site
+from provisioner.domain.errors import RejectedError, TenantryError
+from provisioner.domain.finding import Finding, Severity
+from provisioner.domain.plan import EndpointPlan
+from provisioner.preview.cases import Offer, Request, reference_cases
+from provisioner.preview.sides import Fleet, Rendition, RunningEndpoint, Side, Subject, Unit
+from provisioner.rendering.pack import Pack
+from provisioner.rendering.publishing import Filled, Object
+
+PLATFORM = "platform"
+"""The unit of what an installation needs once, beside all tiers; also what stands in the place of its tier."""
+
+_NAMES = ("name", "tenant", "team")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Source:
+    """What one side is rendered from. `broken` are the tiers whose files cannot be read, and other parts of a catalog
+    by a name for them, and why; `failure` says why nothing at all can be rendered."""
+
+    label: str
+    catalog: Catalog
+    site: Site
+    pack: Pack
+    broken: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    failure: tuple[Finding, ...] = ()
+
+
+Judge = Callable[[Source, EndpointPlan | None, Sequence[Object]], tuple[Finding, ...]]
+"""What linter and policies say to the objects of a unit; the plan is None for what is published."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A unit before its objects are made: what they come from, or why there are none."""
+
+    parts: tuple[Filled, ...] = ()
+    published: tuple[Object, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    plan: EndpointPlan | None = None
+    failure: tuple[Finding, ...] = ()
+
+    def objects(self) -> tuple[Object, ...]:
+        """The objects, made now."""
+        return (*self.published, *(made for part in self.parts for made in part.objects))
+
+    def looks_like(self, other: _Draft) -> bool:
+        """Whether a person would see no difference."""
+        return (self.published, self.parts, self.findings) == (other.published, other.parts, other.findings)
+
+
+Drafting = Callable[[Source], _Draft | None]
+
+
+def make_sides(
+    base: Source, head: Source, *, fleet: Fleet, tiers: Collection[str] | None, judge: Judge
+) -> tuple[Side, Side]:
+    """Both sides with the units that differ, or that either cannot render. `tiers` are those to look at, None for all
+    and for what stands beside them."""
+    making = _Making((base, head), judge)
+    every = sorted({name for source in (base, head) for name in (*source.catalog.tiers, *source.broken)})
+    for tier in every:
+        if tiers is None or tier in tiers:
+            making.take_tier(tier)
+            making.take_cases(tier)
+    if tiers is None:
+        making.take_platform()
+    for endpoint in fleet.endpoints:
+        if tiers is None or endpoint.request.get("tier") in tiers:
+            making.take_endpoint(endpoint)
+    return Side(label=base.label, units=making.made[0]), Side(label=head.label, units=making.made[1])
+
+
+class _Making:
+    """The two sides while they are made."""
+
+    def __init__(self, sources: tuple[Source, Source], judge: Judge) -> None:
+        self.made: tuple[dict[Unit, Rendition], dict[Unit, Rendition]] = ({}, {})
+        self._sources = sources
+        self._judge = judge
+        self._judged: set[tuple[str, ...]] = set()
+        self._alike: dict[bytes, tuple[Rendition | None, Rendition | None]] = {}
+        base, head = sources
+        self._tells_names = base.site != head.site  # then even how long a name is may make a difference
+
+    def take_tier(self, tier: str) -> None:
+        """What is published with a tier."""
+        self._take(
+            Unit(subject=Subject.TIER, name=tier, tier=tier),
+            lambda source: (
+                _drafted(lambda: _Draft(published=source.pack.tier_objects(tier)))
+                if tier in source.catalog.tiers
+                else _broken(source, tier)
+            ),
+        )
+
+    def take_platform(self) -> None:
+        """What an installation needs once."""
+        self._take(
+            Unit(subject=Subject.TIER, name=PLATFORM, tier=PLATFORM),
+            lambda source: (
+                _broken(source, PLATFORM)
+                or _drafted(lambda: _Draft(published=source.pack.platform_objects(projects=[PLATFORM])))
+            ),
+        )
+
+    def take_cases(self, tier: str) -> None:
+        """The reference cases of a tier that both sides can read."""
+        if any(source.failure or tier in source.broken for source in self._sources):
+            return
+        offers = [Offer(source.catalog, source.site) for source in self._sources]
+        for case, requests in reference_cases(tier, offers).items():
+            asked = dict(zip(self._sources, requests, strict=True))
+            self._take(Unit(subject=Subject.CASE, name=f"{tier}/{case}", tier=tier), _case_of(asked))
+
+    def take_endpoint(self, endpoint: RunningEndpoint) -> None:
+        """An endpoint that runs. Of those that ask for the same only the first is planned and rendered."""
+        asked = endpoint.request
+        unit = Unit(subject=Subject.ENDPOINT, name=endpoint.id, tier=str(asked.get("tier", "")), tenant=endpoint.tenant)
+        same = asked if self._tells_names else {name: asked[name] for name in asked if name not in _NAMES}
+        key = orjson.dumps(same, option=orjson.OPT_SORT_KEYS)
+        if key not in self._alike:
+            self._alike[key] = self._compared(lambda source: _endpoint(source, endpoint))
+        self._keep(unit, self._alike[key])
+
+    def _take(self, unit: Unit, draft: Drafting) -> None:
+        self._keep(unit, self._compared(draft))
+
+    def _keep(self, unit: Unit, renditions: tuple[Rendition | None, Rendition | None]) -> None:
+        for units, rendition in zip(self.made, renditions, strict=True):
+            if rendition is not None:
+                units[unit] = rendition
+
+    def _compared(self, draft: Drafting) -> tuple[Rendition | None, Rendition | None]:
+        """What both sides make of a unit; nothing where they make the same."""
+        old, new = (draft(source) for source in self._sources)
+        if old is not None and new is not None and not old.failure and not new.failure and old.looks_like(new):
+            return None, None
+        is_judged = self._is_new_shape(old, new)
+        base, head = self._sources
+        return self._rendition(base, old, is_judged=is_judged), self._rendition(head, new, is_judged=is_judged)
+
+    def _rendition(self, source: Source, draft: _Draft | None, *, is_judged: bool) -> Rendition | None:
+        if draft is None:
+            return None
+        objects = draft.objects()
+        told = self._judge(source, draft.plan, objects) if is_judged and objects else ()
+        findings = (*draft.findings, *told)
+        return Rendition(objects=objects, findings=findings, plan=draft.plan, failure=draft.failure)
+
+    def _is_new_shape(self, *drafts: _Draft | None) -> bool:
+        """Whether nothing made of the same templates was judged before: linter and policies would say the same."""
+        parts = [part for draft in drafts if draft is not None for part in draft.parts]
+        shape = tuple(document.json_text for part in parts for document in part.compiled.documents)
+        if not shape:
+            return True
+        is_new = shape not in self._judged
+        self._judged.add(shape)
+        return is_new
+
+
+def _case_of(asked: Mapping[Source, Request | None]) -> Drafting:
+    return lambda source: _case(source, asked[source])
+
+
+def _case(source: Source, request: Request | None) -> _Draft | None:
+    if request is None:
+        return None
+    forecast = forecast_endpoint(request, catalog=source.catalog, site=source.site)
+    errors = tuple(finding for finding in forecast.findings if finding.severity is Severity.ERROR)
+    plan = forecast.plan
+    if errors or plan is None:
+        return _Draft(failure=errors)
+    return _drafted(lambda: _Draft(parts=source.pack.parts(plan), findings=forecast.findings, plan=plan))
+
+
+def _endpoint(source: Source, endpoint: RunningEndpoint) -> _Draft:
+    if broken := _broken(source, str(endpoint.request.get("tier"))):
+        return broken
+
+    def draft() -> _Draft:
+        catalog, site = source.catalog, source.site
+        _, plan = admit_endpoint(endpoint.request, catalog=catalog, site=site, endpoint_id=endpoint.id)
+        return _Draft(parts=source.pack.parts(plan), plan=plan)
+
+    return _drafted(draft)
+
+
+def _broken(source: Source, tier: str) -> _Draft | None:
+    findings = source.failure or source.broken.get(tier, ())
+    return _Draft(failure=findings) if findings else None
+
+
+def _drafted(draft: Callable[[], _Draft]) -> _Draft:
+    """The draft; where it cannot be made, why."""
+    try:
+        return draft()
+    except TenantryError as error:
+        findings = error.findings if isinstance(error, RejectedError) else ()
+        told = Finding(reason=error.reason, message=error.message, hint=error.hint)
+        return _Draft(failure=findings or (told,))
