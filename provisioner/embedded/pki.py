@@ -7,7 +7,10 @@ our gateways and control plane; `server-ca` signs tenants' wildcard certificates
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import ssl
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -56,7 +59,8 @@ def ensure_pki(folder: Path, *, now: datetime) -> Pki:
 def issue(
     authority: Pair, common_name: str, *, now: datetime, lifetime: timedelta, hostnames: Sequence[str] = ()
 ) -> Pair:
-    """A new key with a certificate by `authority`: for a server when there are `hostnames`, else for a client."""
+    """A new key with a certificate by `authority`: for a server when there are `hostnames` (or addresses), else for a
+    client."""
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     key = ec.generate_private_key(ec.SECP256R1())
     usage = ExtendedKeyUsageOID.SERVER_AUTH if hostnames else ExtendedKeyUsageOID.CLIENT_AUTH
@@ -68,9 +72,27 @@ def issue(
         .add_extension(_authority_key_identifier(issuer), critical=False)
     )
     if hostnames:
-        names = x509.SubjectAlternativeName([x509.DNSName(hostname) for hostname in hostnames])
+        names = x509.SubjectAlternativeName([_alternative_name(hostname) for hostname in hostnames])
         builder = builder.add_extension(names, critical=False)
     return _signed(builder, key, _private_key(authority))
+
+
+def server_context(authority: Pair, host: str, *, now: datetime) -> ssl.SSLContext:
+    """What a server at `host` speaks TLS with: a new certificate by `authority`."""
+    pair = issue(authority, host, now=now, lifetime=_YEARS_10, hostnames=[host])
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with tempfile.NamedTemporaryFile() as file:  # readable by us alone; the module takes nothing but files
+        file.write(pair.certificate + pair.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
+def _alternative_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def _authority(common_name: str, now: datetime) -> Pair:

@@ -1,6 +1,7 @@
 """What a laptop's control plane cluster holds before anything is published: what the platform stack makes elsewhere.
 
-Applied at every start, so that a half-made state is finished. Called by the plane only.
+Applied at every start of the plane, so that a half-made state is finished; to another cluster it is people who apply
+it, or a platform stack.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _GATEWAY_CONTROLLER = "tenantry.io/embedded-gateway"
 
 async def seed_cluster(api: Api, site: Site) -> None:
     """Namespaces, the Argo CD connector, the gateway class, the public Gateway with our Service, the issuer."""
-    for manifest in _manifests(site):
+    for manifest in seed_manifests(site):
         kind = await api.kind_of(manifest["apiVersion"], manifest["kind"])
         await api.apply(kind, manifest, manager=_MANAGER)
 
@@ -59,7 +60,8 @@ def _locks(repository: Path) -> set[tuple[Path, int]]:
     return found
 
 
-def _manifests(site: Site) -> list[Json]:
+def seed_manifests(site: Site) -> list[Json]:
+    """The objects of `seed_cluster`."""
     gateway = site.gateway
     listener = {
         "name": site.public.scheme,

@@ -53,12 +53,14 @@ class Outside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedOptions:
-    """Where the embedded control plane listens, and the port that its site names for customers."""
+    """Where the embedded control plane listens, and the port that its site names for customers. `attach` is the
+    kubeconfig of a cluster to play in."""
 
     port: int
     gateway_port: int
     public_port: int
     kubeconfig: Path | None
+    attach: Path | None
 
 
 def run_gateway(settings: Settings) -> None:
@@ -87,7 +89,8 @@ def run_gateway(settings: Settings) -> None:
 def run_embedded(settings: Settings, *, state: Path | None, options: EmbeddedOptions) -> None:
     """Run the embedded control plane until it is told to stop. RejectedError without the extra that it needs."""
     try:
-        from provisioner.embedded.plane import run_plane
+        from provisioner.embedded.attach import run_attached
+        from provisioner.embedded.plane import PlaneOptions, run_plane
     except ModuleNotFoundError as error:
         raise RejectedError(
             f"starting the embedded control plane: not installed: {error.name}",
@@ -96,20 +99,18 @@ def run_embedded(settings: Settings, *, state: Path | None, options: EmbeddedOpt
         ) from error
 
     _log_to_standard_error()
-    folder = (state or settings.state).absolute()
-    asyncio.run(
-        _until_signal(
-            lambda stop: run_plane(
-                state=folder,
-                port=options.port,
-                gateway_port=options.gateway_port,
-                public_port=options.public_port,
-                kubeconfig=options.kubeconfig or folder / "kubeconfig",
-                clock=SystemClock(),
-                stop=stop,
-            )
-        )
+    folder, attach = (state or settings.state).absolute(), options.attach
+    plane = PlaneOptions(
+        state=folder,
+        port=options.port,
+        gateway_port=options.gateway_port,
+        public_port=options.public_port,
+        kubeconfig=options.kubeconfig or folder / "kubeconfig",
     )
+    if attach is None:
+        asyncio.run(_until_signal(lambda stop: run_plane(plane, clock=SystemClock(), stop=stop)))
+    else:
+        asyncio.run(_until_signal(lambda stop: run_attached(plane, attach=attach, clock=SystemClock(), stop=stop)))
 
 
 def run_serve(settings: Settings) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from provisioner.domain.clock import SystemClock
 from provisioner.embedded.apiserver.server import serve_api
@@ -18,14 +18,32 @@ from provisioner.embedded.controllers.kinds import APPLICATION, INSTANCE, NODE_C
 from provisioner.embedded.controllers.loop import Cluster, Controller, run_cluster
 from provisioner.embedded.faults import Faults
 from provisioner.embedded.laptop import laptop_site
-from provisioner.embedded.plane import platform_controllers
 from provisioner.embedded.seed import ensure_repository, seed_cluster
+from provisioner.embedded.troupe import platform_controllers
 
 Json = dict[str, Any]
 T = TypeVar("T")
 
 NAMESPACE = "p-acme-dedicated"
 DEADLINE_SECONDS = 40.0
+
+
+class Applying(Protocol):
+    """A control plane cluster that a test may fill."""
+
+    @property
+    def api(self) -> Api:
+        """The cluster."""
+        ...
+
+    @property
+    def repository(self) -> Path:
+        """The delivery repository."""
+        ...
+
+    async def apply(self, manifest: Json) -> Json:
+        """Make an object as a person would."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -114,7 +132,7 @@ async def attached(api: Api, state: Path, poll_seconds: float = 0.2) -> AsyncIte
             await world.stop()
 
 
-async def publish(world: World, *, project: Json | None = None, provider: Json | None = None) -> None:
+async def publish(world: Applying, *, project: Json | None = None, provider: Json | None = None) -> None:
     """A tier as small as it can be: provider, templates, and the project with what a test says about it."""
     types = [{"name": "gpu", "resources": {"cpu": "8", "nvidia.com/gpu": "1"}, "maxCapacity": 4, "cost": 1}]
     manifests = [
@@ -131,7 +149,7 @@ async def publish(world: World, *, project: Json | None = None, provider: Json |
     await eventually(lambda: world.api.get(namespace, NAMESPACE), bool)
 
 
-async def create(world: World, name: str = "ep-one", *, version: str = "1.0.0", **parameters: object) -> None:
+async def create(world: Applying, name: str = "ep-one", *, version: str = "1.0.0", **parameters: object) -> None:
     """A tenant cluster of the tier."""
     text = "\n".join(f"{key}: {value}" for key, value in parameters.items())
     reference = {"name": "dedicated", "version": version}

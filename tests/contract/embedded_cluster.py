@@ -107,7 +107,8 @@ async def open_tenant(state: Path, *, engines: Engines = STUB) -> AsyncIterator[
         kubelet = Kubelet(
             clock=CLOCK, children=children, engines=engines, models=state / "models", faults=faults, session=session
         )
-        both = (*core_controllers(clock=CLOCK), *gateway_controllers(clock=CLOCK, listeners=listeners, faults=faults))
+        core = core_controllers(clock=CLOCK, every_kind=False)
+        both = (*core, *gateway_controllers(clock=CLOCK, listeners=listeners, faults=faults))
         tenants = (*both, *workload_controllers(kubelet), keda_controller())
         running = [
             asyncio.create_task(run_cluster((*both, kubelet.control_plane_controller()), control_plane)),

@@ -90,7 +90,7 @@ async def attach(server: Server, state: Path, stack: AsyncExitStack) -> tuple[Cl
         session=await stack.enter_async_context(aiohttp.ClientSession()),
     )
     controllers = (
-        *core_controllers(clock=CLOCK),
+        *core_controllers(clock=CLOCK, every_kind=False),
         *gateway_controllers(clock=CLOCK, listeners=listeners, faults=Faults()),
         *workload_controllers(kubelet),
         keda_controller(),

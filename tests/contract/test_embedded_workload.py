@@ -143,7 +143,8 @@ async def test_pod_of_a_node_that_is_gone_moves(tenant: Tenant) -> None:
     await make_node(tenant.api, "gpu-2", gpus=1)
     await tenant.api.delete(NODE, "gpu-1")
     pod = await eventually(lambda: tenant.pod("one-0"), is_ready_on("gpu-2"))
-    assert tenant.children.names() == [f"{PROJECT}/{NAME}/{pod['metadata']['uid']}"]
+    left = [f"{PROJECT}/{NAME}/{pod['metadata']['uid']}"]
+    await eventually(lambda: names_of(tenant.children), lambda found: found == left)
 
 
 async def test_image_without_local_engine_is_not_played(tenant: Tenant) -> None:

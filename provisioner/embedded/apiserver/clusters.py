@@ -1,13 +1,14 @@
 """The clusters of one server: which exist, what they serve, and how a change is committed to one.
 
 The control plane cluster always exists. A tenant cluster exists while its VirtualClusterInstance is ready in the
-control plane cluster; its data goes in the very transaction that removes that object. `collection` and `routes` work on
-a `Cluster`; nothing here knows HTTP.
+control plane cluster; its data goes in the very transaction that removes that object. Where another server holds the
+control plane cluster, somebody tells which tenant clusters exist. `collection` and `routes` work on a `Cluster`;
+nothing here knows HTTP.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -121,9 +122,11 @@ class ControlPlaneCluster(Cluster):
 
 
 class Clusters:
-    """All clusters of one server."""
+    """All clusters of one server. With `hosts` it is told which tenant clusters exist (`host`); without, its own
+    control plane cluster says so."""
 
-    def __init__(self, storage: Storage, surroundings: Surroundings) -> None:
+    def __init__(self, storage: Storage, surroundings: Surroundings, *, hosts: bool = False) -> None:
+        self._hosted: Mapping[str, bool] | None = {} if hosts else None
         self._storage = storage
         self._surroundings = surroundings
         self._tenants: dict[str, Cluster] = {}
@@ -132,24 +135,39 @@ class Clusters:
 
     def tenant(self, project: str, name: str) -> Cluster:
         """A tenant cluster. Raises 404 when there is no such instance, 503 while it is not ready."""
-        key = Key(_INSTANCES, PROJECT_NAMESPACE_PREFIX + project, name)
-        instance = self.control_plane.read(key)
-        if instance is None:
-            raise status.not_found(status.Target(MANAGEMENT_GROUP, "virtualclusterinstances", ""), name)
-        conditions = instance.get("status", {}).get("conditions") or ()
-        if not any(condition["type"] == _READY and condition["status"] == "True" for condition in conditions):
-            raise status.unavailable(
-                f'tenant cluster "{tenant_name(project, name)}" is not ready', retry_after_seconds=_RETRY_AFTER_SECONDS
-            )
         full_name = tenant_name(project, name)
+        is_ready = self._reads_ready(project, name) if self._hosted is None else self._hosted.get(full_name)
+        if is_ready is None:
+            raise status.not_found(status.Target(MANAGEMENT_GROUP, "virtualclusterinstances", ""), name)
+        if not is_ready:
+            raise status.unavailable(
+                f'tenant cluster "{full_name}" is not ready', retry_after_seconds=_RETRY_AFTER_SECONDS
+            )
         if full_name not in self._tenants:
             self._tenants[full_name] = Cluster(full_name, self._open(full_name), self._storage, self._surroundings)
         return self._tenants[full_name]
+
+    def host(self, tenants: Mapping[str, bool]) -> None:
+        """Which tenant clusters exist and whether each is ready; whatever is kept of others is removed."""
+        for name in self._storage.clusters():
+            if name != CONTROL_PLANE and name not in tenants:
+                with self._storage.transaction():
+                    self._storage.remove_cluster(name)
+                self._forget(name)
+        self._hosted = dict(tenants)
 
     def end_watches(self) -> None:
         """Ends every stream of every cluster."""
         for cluster in (self.control_plane, *self._tenants.values()):
             cluster.hub.end_all()
+
+    def _reads_ready(self, project: str, name: str) -> bool | None:
+        """Whether an instance of our own control plane cluster is ready; None when there is none."""
+        instance = self.control_plane.read(Key(_INSTANCES, PROJECT_NAMESPACE_PREFIX + project, name))
+        if instance is None:
+            return None
+        conditions = instance.get("status", {}).get("conditions") or ()
+        return any(condition["type"] == _READY and condition["status"] == "True" for condition in conditions)
 
     def _open(self, name: str) -> int:
         found = self._storage.find_cluster(name)

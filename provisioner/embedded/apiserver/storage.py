@@ -103,6 +103,10 @@ class Storage:
         row = self._connection.execute("SELECT id FROM cluster WHERE name = ?", (name,)).fetchone()
         return row[0] if row else None
 
+    def clusters(self) -> list[str]:
+        """The names of all clusters."""
+        return [name for (name,) in self._connection.execute("SELECT name FROM cluster ORDER BY name").fetchall()]
+
     def add_cluster(self, name: str) -> int:
         """Makes an empty cluster. Its revision starts at 1."""
         row = self._connection.execute(

@@ -22,6 +22,7 @@ Json = dict[str, Any]
 Listing = tuple[list[Json], str]
 """The objects of a list and the resource version to watch from."""
 
+_ALL_KINDS = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _WATCH_SECONDS = 290
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_WATCH_SECONDS + 30)
@@ -197,19 +198,18 @@ class Api:
             raise NotFoundError(f"finding kind {api_version} {kind}: the server does not serve it") from None
 
     async def kinds(self) -> tuple[Kind, ...]:
-        """All kinds that the server serves, in each group's preferred version, of which objects can be deleted."""
-        groups = await self._send("GET", "/apis")
-        versions = ["v1", *(group["preferredVersion"]["groupVersion"] for group in groups["groups"])]
-        found: tuple[Kind, ...] = ()
-        for api_version in versions:
-            listing = await self._send("GET", ("/apis/" if "/" in api_version else "/api/") + api_version)
-            group, _, version = api_version.rpartition("/")
-            found += tuple(
-                Kind(group, version, entry["kind"], entry["name"], entry["namespaced"])
-                for entry in listing["resources"]
-                if "/" not in entry["name"] and "delete" in entry["verbs"]
-            )
-        return found
+        """All kinds that the server serves whose objects can be watched and deleted, in their preferred versions."""
+        found: list[Kind] = []
+        for path in ("/api", "/apis"):
+            listing = await self._send("GET", path, accept=_ALL_KINDS)
+            for group in listing["items"]:
+                preferred = group["versions"][0]
+                name, version = group["metadata"].get("name", ""), preferred["version"]
+                for served in preferred["resources"]:
+                    if {"list", "watch", "delete"} <= set(served["verbs"]):
+                        kind, scope = served["responseKind"]["kind"], served["scope"]
+                        found.append(Kind(name, version, kind, served["resource"], scope == "Namespaced"))
+        return tuple(found)
 
     async def _send(
         self,
@@ -219,9 +219,10 @@ class Api:
         query: Mapping[str, str] | None = None,
         body: Json | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Json:
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": content_type} if data else {}
+        headers = {"Accept": accept} | ({"Content-Type": content_type} if data else {})
         try:
             async with self._session.request(
                 method, self._url + path, params=query, data=data, headers=headers, timeout=_TIMEOUT

@@ -24,6 +24,8 @@ APPLICATION: Final = _management("ArgoCDApplication", "argocdapplications", name
 NAMESPACE: Final = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 NODE: Final = Kind("", "v1", "Node", "nodes", namespaced=False)
 POD: Final = Kind("", "v1", "Pod", "pods")
+DEVICE_CLASS: Final = Kind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False)
+RESOURCE_SLICE: Final = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
 SECRET: Final = Kind("", "v1", "Secret", "secrets")
 CERTIFICATE: Final = Kind("cert-manager.io", "v1", "Certificate", "certificates")
 CLUSTER_ISSUER: Final = Kind("cert-manager.io", "v1", "ClusterIssuer", "clusterissuers", namespaced=False)

@@ -18,8 +18,9 @@ plane cluster (`run_cluster`) or over every tenant cluster that exists (`run_ten
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from provisioner.domain.errors import ConflictError, TenantryError
@@ -32,6 +33,7 @@ _LOG = logging.getLogger(__name__)
 _PARALLEL = 8
 _BACKOFF_SECONDS = (0.05, 10.0)
 _RELIST_SECONDS = 0.5
+_DISCOVERY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,13 +92,15 @@ class Controller:
     """A name for logs, what to watch, and `reconcile(cluster, key)`, which is never run twice at once for one key.
 
     It returns None, or seconds after which to look again; an exception is retried with back-off. `forget(cluster)` is
-    called once when a tenant cluster is gone for good, not when the plane stops.
+    called once when a tenant cluster is gone for good, not when the plane stops. `every` makes a watch of each further
+    kind that the cluster serves, also of those that come later.
     """
 
     name: str
     watches: tuple[Watch, ...]
     reconcile: Callable[[Cluster, Key], Awaitable[float | None]]
     forget: Callable[[Cluster], Awaitable[None]] | None = None
+    every: Callable[[Kind], Watch] | None = None
 
 
 async def run_cluster(controllers: Sequence[Controller], cluster: Cluster) -> None:
@@ -106,11 +110,16 @@ async def run_cluster(controllers: Sequence[Controller], cluster: Cluster) -> No
     for queue in queues:
         for watch in queue.controller.watches:
             listeners.setdefault(watch.kind, []).append(queue.listener(watch))
+    curious = [(queue, queue.controller.every) for queue in queues if queue.controller.every]
+    for kind, told in listeners.items():
+        told += [queue.listener(every(kind)) for queue, every in curious]
     async with asyncio.TaskGroup() as group:
         for queue in queues:
             group.create_task(queue.run(), name=f"{queue.controller.name} in {cluster}")
         for kind, told in listeners.items():
             group.create_task(_follow(kind, cluster, told), name=f"watch {kind.plural} in {cluster}")
+        if curious:
+            group.create_task(_follow_others(cluster, curious, frozenset(listeners)), name=f"kinds of {cluster}")
 
 
 async def run_tenants(controllers: Sequence[Controller], control_plane: Cluster) -> None:
@@ -171,6 +180,23 @@ async def _follow(kind: Kind, cluster: Cluster, told: Sequence[Callable[[Json], 
             _LOG.debug("watching %s in %s: %s", kind.plural, cluster, error, extra={"action": "watch_broken"})
             since = None
             await asyncio.sleep(_RELIST_SECONDS)
+
+
+async def _follow_others(
+    cluster: Cluster, curious: Sequence[tuple[_Queue, Callable[[Kind], Watch]]], followed: Set[Kind]
+) -> None:
+    """Follow every kind that the cluster serves but those already followed, as definitions come and go."""
+    running: dict[Kind, asyncio.Task[None]] = {}
+    async with asyncio.TaskGroup() as group:
+        while True:
+            with contextlib.suppress(TenantryError):  # the server is away: what runs goes on trying
+                served = set(await cluster.api.kinds()) - followed
+                for kind in served - running.keys():
+                    told = [queue.listener(every(kind)) for queue, every in curious]
+                    running[kind] = group.create_task(_follow(kind, cluster, told))
+                for kind in running.keys() - served:
+                    running.pop(kind).cancel()
+            await asyncio.sleep(_DISCOVERY_SECONDS)
 
 
 def _tell(told: Sequence[Callable[[Json], None]], items: Iterable[Json]) -> None:
@@ -253,6 +279,7 @@ class _Queue:
             first, most = _BACKOFF_SECONDS
             count = self._failures[key] = self._failures.get(key, 0) + 1
             expected = isinstance(error, ConflictError) or (isinstance(error, TenantryError) and count < 3)
+            expected = expected or "because it is being terminated" in str(error)  # what goes anyway is not missed
             _LOG.log(
                 logging.DEBUG if expected else logging.WARNING,
                 "%s: reconciling %s in %s: %s", self.controller.name, key, self.cluster, error,

@@ -6,6 +6,7 @@ stand here too: foreign Host and Origin headers are refused, since a browser on 
 
 from __future__ import annotations
 
+import hmac
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from provisioner.embedded.apiserver import discovery, openapi, status
 from provisioner.embedded.apiserver.clusters import MANAGEMENT_GROUP, Cluster, Clusters
 from provisioner.embedded.apiserver.routes import objects, reviews, subresources, watching
 from provisioner.embedded.apiserver.routes.answers import answer, check_accept, refusal
+from provisioner.embedded.apiserver.routes.forwarding import Upstream, forward
 from provisioner.embedded.apiserver.routes.objects import Call
 from provisioner.embedded.apiserver.routes.request import Parameters, ResourcePath, parse_resource_path
 from provisioner.embedded.apiserver.status import StatusError
@@ -50,16 +52,24 @@ class _View:
 
 
 class Dispatcher:
-    """Answers every request of one server. `refuse_apply` names groups whose API does not know apply (415)."""
+    """Answers every request of one server. `refuse_apply` names groups whose API does not know apply (415); what does
+    not concern a tenant cluster goes to `upstream` when there is one."""
 
-    def __init__(self, clusters: Clusters, *, refuse_apply: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, clusters: Clusters, *, refuse_apply: frozenset[str] = frozenset(), upstream: Upstream | None = None
+    ) -> None:
         self._clusters = clusters
         self._refuse_apply = refuse_apply
+        self._upstream = upstream
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         """The only route of the application."""
         try:
             _check_origin(request)
+            if self._upstream is not None:
+                _check_token(request, self._upstream.token)
+                if not request.path.startswith("/kubernetes/"):
+                    return await forward(request, self._upstream)
             return await self._answer(request)
         except StatusError as error:
             return refusal(error)
@@ -150,6 +160,12 @@ def _describe(request: web.Request, view: _View, group: str, rest: list[str], *,
         found: web.Response = response
         return found
     return answer(discovery.group_list(registry) if groups else discovery.core_versions())
+
+
+def _check_token(request: web.Request, token: str) -> None:
+    """Others on this machine must not act with our credentials for the control plane cluster."""
+    if not hmac.compare_digest(request.headers.get("Authorization", "").encode(), f"Bearer {token}".encode()):
+        raise StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def _check_origin(request: web.Request) -> None:

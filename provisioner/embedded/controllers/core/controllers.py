@@ -13,11 +13,12 @@ from provisioner.embedded.controllers.core.volume import volume_controller
 from provisioner.embedded.controllers.loop import Controller
 
 
-def core_controllers(*, clock: Clock) -> Sequence[Controller]:
-    """Endpoints, garbage collection, namespace removal, quota status and bound volume claims."""
+def core_controllers(*, clock: Clock, every_kind: bool) -> Sequence[Controller]:
+    """Endpoints, garbage collection, namespace removal, quota status and bound volume claims.
+    `every_kind` has garbage of every kind collected, as in a control plane cluster."""
     return (
         endpoints_controller(),
-        garbage_controller(),
+        garbage_controller(every_kind=every_kind),
         namespace_controller(clock=clock),
         quota_controller(),
         volume_controller(),

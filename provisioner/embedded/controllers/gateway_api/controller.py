@@ -26,7 +26,12 @@ from provisioner.embedded.controllers.core.kinds import (
 )
 from provisioner.embedded.controllers.gateway_api.listener import Listeners
 from provisioner.embedded.controllers.gateway_api.routing import Virtual, derive_virtual
-from provisioner.embedded.controllers.gateway_api.status import CONTROLLER_NAME, gateway_status, route_status
+from provisioner.embedded.controllers.gateway_api.status import (
+    CONTROLLER_NAME,
+    concerns_us,
+    gateway_status,
+    route_status,
+)
 from provisioner.embedded.controllers.gateway_api.world import Reference, World, index
 from provisioner.embedded.controllers.kinds import NAMESPACE, POD, SECRET
 from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch
@@ -88,6 +93,8 @@ class _Gateways:
             await cluster.api.write_status(GATEWAY, gateway, status)
         again: float | None = None
         for route in world.routes.values():
+            if not concerns_us(world, route):
+                continue  # other controllers serve it, and a list of theirs must not be written from a stale copy
             held, wait_seconds = self._hold(route, now)
             await cluster.api.write_status(HTTP_ROUTE, route, route_status(world, route, held=held, now=now))
             again = wait_seconds or again

@@ -47,6 +47,13 @@ def gateway_status(world: World, reference: Reference, *, failing: Mapping[str, 
     }
 
 
+def concerns_us(world: World, route: Json) -> bool:
+    """Whether a route names a Gateway of ours, or has a status of ours from when it did."""
+    before = (route.get("status") or {}).get("parents") or ()
+    named = {parent_gateway(route, parent) for parent in route["spec"].get("parentRefs") or ()}
+    return bool(named & world.gateways.keys()) or any(entry["controllerName"] == CONTROLLER_NAME for entry in before)
+
+
 def route_status(world: World, route: Json, *, held: Condition | None, now: datetime) -> Json:
     """A route's status: one entry for each parentRef that names a Gateway of ours, those of other controllers kept.
 

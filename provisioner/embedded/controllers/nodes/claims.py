@@ -23,6 +23,7 @@ from provisioner.embedded.controllers.conditions import (
     write_conditions,
 )
 from provisioner.embedded.controllers.kinds import (
+    DEVICE_CLASS,
     INSTANCE,
     NODE,
     NODE_CLAIM,
@@ -30,9 +31,11 @@ from provisioner.embedded.controllers.kinds import (
     NODE_PROFILE,
     NODE_TYPE,
     PROJECT,
+    RESOURCE_SLICE,
     project_of,
 )
 from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch, is_true
+from provisioner.embedded.controllers.nodes.devices import DRIVER, resource_slice, slice_name
 from provisioner.embedded.controllers.nodes.selection import choose_node_type, properties_of
 from provisioner.embedded.controllers.quota import allows_node_type
 from provisioner.embedded.faults import Failure, Faults
@@ -139,7 +142,8 @@ class Claims:
             node = await tenant.api.get(NODE, metadata["name"])
             if node is None:
                 node = await tenant.api.apply(NODE, await self._node(cluster, claim), manager=_MANAGER)
-            await self._write_node_status(tenant, node, claim, ready=ready)
+            node = await self._write_node_status(tenant, node, claim, ready=ready)
+            await self._publish_devices(tenant, node)
         except (NotFoundError, RetryableError):
             return _WAIT_SECONDS  # the tenant's API server is not up
         message = "" if ready else "the kubelet stopped posting node status"
@@ -164,7 +168,18 @@ class Claims:
             "spec": {"providerID": f"embedded://{claim['metadata']['namespace']}/{name}", "taints": taints},
         }
 
-    async def _write_node_status(self, tenant: Cluster, node: Json, claim: Json, *, ready: bool) -> None:
+    async def _publish_devices(self, tenant: Cluster, node: Json) -> None:
+        """What a DRA driver does on each node of a tenant cluster that has a class of devices to claim."""
+        wanted = resource_slice(node)
+        try:
+            if wanted is None or not await tenant.api.list(DEVICE_CLASS):
+                return
+        except NotFoundError:
+            return  # an API server of before Kubernetes 1.34
+        if await tenant.api.get(RESOURCE_SLICE, wanted["metadata"]["name"]) is None:
+            await tenant.api.apply(RESOURCE_SLICE, wanted, manager=DRIVER)
+
+    async def _write_node_status(self, tenant: Cluster, node: Json, claim: Json, *, ready: bool) -> Json:
         node_type = await tenant.control_plane.get(NODE_TYPE, spec_of(claim)["typeRef"])
         resources = {"pods": "110", **((spec_of(node_type).get("resources") or {}) if node_type else {})}
         before = find_condition(node, "Ready") or {}
@@ -183,14 +198,16 @@ class Claims:
         }
         addresses = [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": "localhost"}]
         wanted = {"capacity": resources, "allocatable": resources, "conditions": [condition], "addresses": addresses}
-        await tenant.api.write_status(NODE, node, wanted)
+        return await tenant.api.write_status(NODE, node, wanted)
 
     async def _give_back(self, cluster: Cluster, claim: Json) -> float | None:
         metadata = claim["metadata"]
         name = spec_of(claim).get("vClusterRef")
         instance = await cluster.api.get(INSTANCE, name, namespace=metadata["namespace"]) if name else None
         if name and instance is not None and is_true(instance, "VirtualClusterReady"):
-            await cluster.tenant(project_of(metadata["namespace"]), name).api.delete(NODE, metadata["name"])
+            tenant = cluster.tenant(project_of(metadata["namespace"]), name).api
+            await tenant.delete(NODE, metadata["name"])
+            await tenant.delete(RESOURCE_SLICE, slice_name(metadata["name"]))
         await drop_finalizer(cluster.api, NODE_CLAIM, claim)
         return None
 

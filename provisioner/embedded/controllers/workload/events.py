@@ -35,7 +35,7 @@ async def record_event(
         "reason": reason,
         "message": message,
         "type": type_,
-        "source": {"component": "embedded-kubelet", "host": pod["spec"].get("nodeName", "")},
+        "source": {"component": "tenantry-embedded", "host": pod["spec"].get("nodeName", "")},
         "firstTimestamp": timestamp(now),
         "lastTimestamp": timestamp(now),
         "count": 1,

@@ -1,11 +1,13 @@
 """Jobs, as far as a laptop can run them: one pod at a time until one succeeds or the back-off limit is reached.
 
-A job whose image no local engine stands for fails at once and says so; it would be a lie to call it complete, and
-nobody could ever end its waiting.
+A job whose image does not run here fails at once and says so; it would be a lie to call it complete, and nobody could
+ever end its waiting.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from provisioner.domain.clock import Clock
@@ -15,17 +17,16 @@ from provisioner.embedded.controllers.core.kinds import JOB
 from provisioner.embedded.controllers.kinds import POD
 from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch, is_true, owner_keys
 from provisioner.embedded.controllers.workload.pods import list_owned, new_pod
-from provisioner.embedded.engines.engine import Engines, find_engine
 
 
-def job_controller(*, engines: Engines, clock: Clock) -> Controller:
-    """The controller of Jobs, for every tenant cluster."""
-    return Controller("jobs", (Watch(JOB), Watch(POD, keys=owner_keys("Job"))), _Jobs(engines, clock).reconcile)
+def job_controller(*, runs: Callable[[str], bool], clock: Clock) -> Controller:
+    """The controller of Jobs; `runs` tells whether an image does here."""
+    return Controller("jobs", (Watch(JOB), Watch(POD, keys=owner_keys("Job"))), _Jobs(runs, clock).reconcile)
 
 
 @dataclass(frozen=True, slots=True)
 class _Jobs:
-    engines: Engines
+    runs: Callable[[str], bool]
     clock: Clock
 
     async def reconcile(self, cluster: Cluster, key: Key) -> float | None:
@@ -47,18 +48,26 @@ class _Jobs:
         fields["startTime"] = (found.get("status") or {}).get("startTime") or timestamp(now)
         if outcome is not None and outcome.type == "Complete":
             fields["completionTime"] = timestamp(now)
-        await write_conditions(cluster.api, JOB, found, (outcome,) if outcome else (), now=now, **fields)
+        await write_conditions(cluster.api, JOB, found, _conditions(outcome), now=now, **fields)
         return None
 
     def _outcome(self, found: Json, succeeded: int, failed: int) -> Condition | None:
         image = found["spec"]["template"]["spec"]["containers"][0]["image"]
-        if find_engine(self.engines, image) is None:
+        if not self.runs(image):
             return Condition("Failed", met=True, reason="NoLocalEngine", message=f"no local engine stands for: {image}")
         if succeeded >= found["spec"].get("completions", 1):
             return Condition("Complete", met=True, reason="CompletionsReached")
         if failed > found["spec"].get("backoffLimit", 6):
             return Condition("Failed", met=True, reason="BackoffLimitExceeded", message=f"pods that failed: {failed}")
         return None
+
+
+def _conditions(outcome: Condition | None) -> tuple[Condition, ...]:
+    """An outcome with the condition that a real API server wants to stand before it."""
+    if outcome is None:
+        return ()
+    before = "SuccessCriteriaMet" if outcome.type == "Complete" else "FailureTarget"
+    return (dataclasses.replace(outcome, type=before), outcome)
 
 
 def _is_over(found: Json) -> bool:

@@ -1,0 +1,104 @@
+"""What a cluster already has, and so what is to be played in it; the definitions that it lacks.
+
+A definition that somebody else installed means that the real thing is there, or soon will be: its part is left alone.
+The Gateway API is the exception, since its controllers go by class. Called by `attach` only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from provisioner.domain.errors import RejectedError, RetryableError
+from provisioner.embedded.controllers.api import Api, Json
+from provisioner.embedded.controllers.core.kinds import CONFIG_MAP
+from provisioner.embedded.controllers.loop import is_true
+from provisioner.embedded.controllers.manifests import parse_manifests
+from provisioner.embedded.troupe import Role
+from provisioner.platform.interface import Kind
+
+DEFINITION: Final = Kind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+OURS: Final = {"app.kubernetes.io/managed-by": "tenantry-embedded"}
+_MANAGER: Final = "tenantry-embedded"
+_OF_TENANTS: Final = ("argoproj.io", "keda.sh")  # nothing reads these kinds in a control plane cluster
+_ROLES: Final = {"management.loft.sh": Role.PLATFORM, "cert-manager.io": Role.CERTIFICATES}
+_APPROVAL: Final = {"api-approved.kubernetes.io": "unapproved, a slim definition for playgrounds"}
+_ROOT_CA: Final = "kube-root-ca.crt"
+_ESTABLISHED_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """`roles` are to be played; `left` says of the others why not; `missing` are definitions by name."""
+
+    roles: frozenset[Role]
+    left: Mapping[Role, str]
+    missing: Mapping[str, Json]
+
+
+async def survey(api: Api, *, context: str) -> Survey:
+    """What the cluster of a kubeconfig context has. Raises RejectedError when we may not look."""
+    try:
+        present = {item["metadata"]["name"]: item for item in await api.list(DEFINITION)}
+        is_managed = await api.get(CONFIG_MAP, _ROOT_CA, namespace="kube-system") is not None
+        served = {kind.group for kind in await api.kinds()}
+    except RejectedError as error:
+        raise RejectedError(
+            f"looking at what the cluster has: {error.message}: `{context}`",
+            reason="AccessMissing",
+            hint="the how-to on playgrounds has a ClusterRole with all that is needed",
+        ) from error
+    ours = {definition["metadata"]["name"]: definition for definition in _definitions()}
+    left: dict[Role, str] = {Role.WORKLOADS: "it has a controller manager"} if is_managed else {}
+    foreign = {group for group in _ROLES if _is_foreign(group, present, served)}
+    left |= {_ROLES[group]: f"it serves {group} itself" for group in foreign}
+    missing = {
+        name: definition
+        for name, definition in ours.items()
+        if name not in present and definition["spec"]["group"] not in foreign
+    }
+    return Survey(roles=frozenset(Role) - left.keys(), left=left, missing=missing)
+
+
+def _is_foreign(group: str, present: Mapping[str, Json], served: Collection[str]) -> bool:
+    """Whether a group is somebody else's: by definitions that are not ours, or served without any (aggregated)."""
+    found = [item["metadata"].get("labels") or {} for item in present.values() if item["spec"]["group"] == group]
+    return any(not OURS.items() <= labels.items() for labels in found) or (not found and group in served)
+
+
+def _definitions() -> Iterable[Json]:
+    folder = resources.files("provisioner.embedded.apiserver") / "crds"
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if not file.name.endswith(".yaml") or file.name.removesuffix(".yaml") in _OF_TENANTS:
+            continue
+        for definition in parse_manifests(file.read_text(), what=file.name):
+            definition["metadata"] |= {"labels": dict(OURS), "annotations": dict(_APPROVAL)}
+            yield definition
+
+
+async def install_definitions(api: Api, found: Survey) -> None:
+    """Install what is missing and wait until it is served. Raises RejectedError with the names when we may not."""
+    try:
+        for definition in found.missing.values():
+            await api.apply(DEFINITION, definition, manager=_MANAGER)
+    except RejectedError as error:
+        raise RejectedError(
+            f"installing definitions: {error.message}; missing: {', '.join(sorted(found.missing))}",
+            reason="DefinitionsMissing",
+            hint="have them installed by somebody who may, or bind the ClusterRole of the how-to on playgrounds",
+        ) from error
+    waiting = set(found.missing)
+    try:
+        async with asyncio.timeout(_ESTABLISHED_SECONDS):
+            while waiting:
+                present = await api.list(DEFINITION)
+                waiting -= {item["metadata"]["name"] for item in present if is_true(item, "Established")}
+                await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError as error:
+        raise RetryableError(f"installing definitions: not served yet: {', '.join(sorted(waiting))}") from error

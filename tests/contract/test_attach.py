@@ -1,0 +1,321 @@
+"""`tenantry embedded --attach`: the command over a bare API server, seen through the kubeconfig that it writes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from provisioner.domain.errors import RejectedError
+from provisioner.embedded.controllers.api import Api, open_session
+from provisioner.embedded.controllers.core.kinds import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    ENDPOINTS,
+    EVENT,
+    JOB,
+    QUOTA,
+    REPLICA_SET,
+    STATEFUL_SET,
+    VOLUME_CLAIM,
+)
+from provisioner.embedded.controllers.kinds import CERTIFICATE, INSTANCE, NAMESPACE, POD, SECRET
+from provisioner.embedded.controllers.loop import Cluster, is_true
+from provisioner.embedded.survey import DEFINITION
+from provisioner.embedded.target import read_target
+from provisioner.platform.interface import Kind
+from tests.conformance import servers
+from tests.contract.embedded import DEADLINE_SECONDS, create, eventually, publish
+from tests.contract.embedded import NAMESPACE as PROJECT_NAMESPACE
+
+Json = dict[str, Any]
+NEEDS_SERVER = pytest.mark.skipif(
+    not servers.has_kube_apiserver(),
+    reason="needs kube-apiserver: install it with `setup-envtest use` and name its folder in KUBEBUILDER_ASSETS",
+)
+TEMPLATE: Json = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {
+        "containers": [
+            {"name": "web", "image": "registry.example.com/web:1", "ports": [{"name": "http", "containerPort": 8080}]}
+        ]
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of a kube-apiserver without any controllers."""
+    folder = tmp_path_factory.mktemp("kube-apiserver")
+    with servers.kube_apiserver(folder) as server:
+        yield server.write_kubeconfig(folder / "kubeconfig")
+
+
+@dataclass(frozen=True)
+class Playground:
+    """The command at work: what it said, and the cluster as its kubeconfig gives it."""
+
+    api: Api
+    process: subprocess.Popen[str]
+    said: str
+    repository: Path
+
+    async def apply(self, manifest: Json) -> Json:
+        """Make an object as a person would."""
+        kind = await self.api.kind_of(manifest["apiVersion"], manifest["kind"])
+        return await self.api.apply(kind, manifest, manager="acme")
+
+
+@asynccontextmanager
+async def playing(kubeconfig: Path, state: Path) -> AsyncIterator[Playground]:
+    """Run the command until it says `ready`; at the end it must stop by itself when told."""
+    command = [sys.executable, "-m", "provisioner.cli", "embedded", "--attach", str(kubeconfig)]
+    command += ["--state", str(state), "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        said = await asyncio.wait_for(asyncio.to_thread(_read_until_ready, process), DEADLINE_SECONDS)
+        target = read_target(state / "kubeconfig")
+        async with open_session(token=target.token, tls=target.tls) as session:
+            yield Playground(Api(session, target.url), process, said, state / "delivery.git")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=30)
+    assert process.returncode == 0, rest
+    assert "Traceback" not in rest
+
+
+def _read_until_ready(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if line == "ready\n":
+            return said
+    raise AssertionError(f"it ended: {said}")
+
+
+@NEEDS_SERVER
+async def test_everything_that_clients_wait_for_becomes_so(kubeconfig: Path, tmp_path: Path) -> None:
+    async with playing(kubeconfig, tmp_path / "state") as playground:
+        api = playground.api
+        assert "plays: vCluster Platform" in playground.said
+        assert "plays: controller manager" in playground.said
+        await apply_workloads(playground, "acme")
+
+        found = await waited(api, DEPLOYMENT, "web", "acme", lambda item: is_true(item, "Available"))
+        [replica_set] = await api.list(REPLICA_SET, namespace="acme")
+        conditions = {entry["type"]: entry["reason"] for entry in found["status"]["conditions"]}
+        assert conditions["Progressing"] == "NewReplicaSetAvailable"
+        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+        revision = "deployment.kubernetes.io/revision"
+        await waited(api, DEPLOYMENT, "web", "acme", lambda item: revision in item["metadata"]["annotations"])
+        assert replica_set["metadata"]["annotations"][revision] == "1"
+        assert replica_set["metadata"]["ownerReferences"][0]["uid"] == found["metadata"]["uid"]
+
+        found = await waited(api, STATEFUL_SET, "data", "acme", lambda item: item["status"].get("readyReplicas") == 1)
+        assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+        await waited(api, JOB, "once", "acme", lambda item: is_true(item, "Complete"))
+        await waited(api, VOLUME_CLAIM, "disk-data-0", "acme", lambda item: item["status"]["phase"] == "Bound")
+        await waited(api, QUOTA, "limits", "acme", lambda item: item["status"].get("hard") == {"pods": "9"})
+        await waited(api, ENDPOINTS, "web", "acme", lambda item: item["subsets"][0]["addresses"])
+        await waited(api, CERTIFICATE, "web", "acme", lambda item: is_true(item, "Ready"))
+        assert await api.get(SECRET, "web-tls", namespace="acme")
+        told = {event["reason"] for event in await api.list(EVENT, namespace="acme")}
+        assert "StandIn" in told
+
+
+@NEEDS_SERVER
+async def test_foreground_deletion_ends_whatever_the_kind(kubeconfig: Path, tmp_path: Path) -> None:
+    async with playing(kubeconfig, tmp_path / "state") as playground:
+        api = playground.api
+        await playground.apply(namespace("goes"))
+        await apply_workloads(playground, "goes")
+        role = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
+        await playground.apply({**metadata(role, "nothing", "goes"), "rules": []})
+        await waited(api, DEPLOYMENT, "web", "goes", lambda item: is_true(item, "Available"))
+        for kind, name in ((DEPLOYMENT, "web"), (role, "nothing"), (CERTIFICATE, "web")):
+            await api.delete(kind, name, namespace="goes", propagation="Foreground")
+            await eventually(lambda kind=kind, name=name: api.get(kind, name, namespace="goes"), lambda item: not item)  # type: ignore[misc]
+        assert await api.list(REPLICA_SET, namespace="goes") == []
+        await api.delete(NAMESPACE, "goes", propagation="Foreground")
+        await eventually(lambda: api.get(NAMESPACE, "goes"), lambda item: item is None)
+
+
+@NEEDS_SERVER
+async def test_tenant_cluster_is_served_beside_its_control_plane_cluster(kubeconfig: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    async with playing(kubeconfig, state) as playground:
+        api = playground.api
+        await publish(playground)
+        await create(playground)
+
+        async def instance() -> Json:
+            return await api.get(INSTANCE, "ep-one", namespace=PROJECT_NAMESPACE) or {}
+
+        await eventually(instance, lambda item: is_true(item, "VirtualClusterAppsAndObjectsSynced"))
+        tenant = Cluster(api, api).tenant("acme-dedicated", "ep-one").api
+        found = await eventually(lambda: tenant.get(CONFIG_MAP, "from-template", namespace="default"), bool)
+        assert found is not None
+        assert found["data"] == {"name": "ep-one"}
+        contexts = [entry["name"] for entry in yaml.safe_load((state / "kubeconfig").read_text())["contexts"]]
+        assert contexts == ["control-plane", "acme-dedicated/ep-one"]
+    async with playing(kubeconfig, state) as playground:  # goes on where it stopped
+        tenant = Cluster(playground.api, playground.api).tenant("acme-dedicated", "ep-one").api
+        kept = await eventually(lambda: read_or_none(tenant, CONFIG_MAP, "from-template"), bool)
+        assert kept is not None
+        assert kept["metadata"]["uid"] == found["metadata"]["uid"]
+        await playground.api.delete(INSTANCE, "ep-one", namespace=PROJECT_NAMESPACE)
+        await eventually(
+            lambda: playground.api.get(INSTANCE, "ep-one", namespace=PROJECT_NAMESPACE), lambda item: item is None
+        )
+
+
+@NEEDS_SERVER
+async def test_what_the_cluster_has_itself_is_left_to_it(tmp_path: Path) -> None:
+    with servers.kube_apiserver(tmp_path) as server:
+        target = read_target(server.write_kubeconfig(tmp_path / "kubeconfig"))
+        async with open_session(token=target.token, tls=target.tls) as session:
+            api = Api(session, target.url)
+            root = metadata(CONFIG_MAP, "kube-root-ca.crt", "kube-system")  # as every controller manager makes it
+            await api.create(CONFIG_MAP, {**root, "data": {"ca.crt": "PEM"}})
+            await api.create(DEFINITION, foreign_definition())
+            async with playing(tmp_path / "kubeconfig", tmp_path / "state") as playground:
+                assert "leaves to the cluster: controller manager" in playground.said
+                assert "leaves to the cluster: cert-manager" in playground.said
+                assert not re.search(r"installed definition: .*\.cert-manager\.io", playground.said)
+                await playground.apply(namespace("acme"))
+                await playground.apply(workload(DEPLOYMENT, "web", "acme"))
+                assert await playground.api.list(POD) == []
+
+
+async def test_only_who_has_the_token_gets_through(tmp_path: Path) -> None:
+    """No real API server is needed: what is refused is never passed on."""
+    from provisioner.embedded.apiserver.routes.forwarding import Upstream
+    from provisioner.embedded.apiserver.server import serve_api
+    from provisioner.embedded.pki import ensure_pki, server_context
+    from tests.contract.embedded_cluster import CLOCK
+
+    pki = ensure_pki(tmp_path / "pki", now=CLOCK.now())
+    tls = server_context(pki.server_ca, "127.0.0.1", now=CLOCK.now())
+    trust = ssl.create_default_context(cadata=pki.server_ca.certificate.decode())
+    inner = await serve_api(state=tmp_path / "inner", host="127.0.0.1", port=0, clock=CLOCK)
+    async with open_session() as session:
+        upstream = Upstream(inner.url, session, "right", tls)
+        outer = await serve_api(state=tmp_path / "outer", host="127.0.0.1", port=0, clock=CLOCK, upstream=upstream)
+        try:
+            for token, outcome in (("right", True), ("wrong", False), (None, False)):
+                async with open_session(token=token, tls=trust) as client:
+                    api = Api(client, outer.url)
+                    if outcome:
+                        assert await api.get(NAMESPACE, "default")
+                    else:
+                        with pytest.raises(RejectedError, match="401"):
+                            await api.list(NAMESPACE)
+        finally:
+            await outer.close()
+            await inner.close()
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        ({"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "login"}}, "neither a token"),
+        ({"client-certificate-data": "bm8=", "client-key-data": "bm8="}, "reading kubeconfig: SSLError"),
+    ],
+)
+def test_credentials_that_cannot_be_used_are_refused(tmp_path: Path, user: Json, message: str) -> None:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "acme",
+        "clusters": [{"name": "acme", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "acme", "user": user}],
+        "contexts": [{"name": "acme", "context": {"cluster": "acme", "user": "acme"}}],
+    }
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    with pytest.raises(RejectedError, match=message):
+        read_target(tmp_path / "kubeconfig")
+
+
+def test_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RejectedError, match="nowhere"):
+        read_target(tmp_path / "nowhere")
+
+
+async def apply_workloads(playground: Playground, name: str) -> None:
+    """One of everything that clients wait for, in a namespace."""
+    await playground.apply(namespace(name))
+    disk = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"metadata": {"name": "disk"}, "spec": disk}
+    once = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+    selector = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}]}
+    issued = {"secretName": "web-tls", "dnsNames": ["web.example.com"], "issuerRef": {"name": "local"}}
+    for manifest in (
+        workload(DEPLOYMENT, "web", name),
+        workload(STATEFUL_SET, "data", name, serviceName="data", volumeClaimTemplates=[claim]),
+        {**metadata(JOB, "once", name), "spec": {"template": once}},
+        {**metadata(QUOTA, "limits", name), "spec": {"hard": {"pods": "9"}}},
+        {**metadata(Kind("", "v1", "Service", "services"), "web", name), "spec": selector},
+        {**metadata(CERTIFICATE, "web", name), "spec": issued},
+    ):
+        await playground.apply(manifest)
+
+
+def namespace(name: str) -> Json:
+    """A Namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def metadata(kind: Kind, name: str, namespace: str) -> Json:
+    """The head of an object."""
+    head = {"name": name, "namespace": namespace}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": head}
+
+
+def workload(kind: Kind, name: str, namespace: str, **spec: Any) -> Json:
+    """A Deployment or StatefulSet of an image that is nowhere."""
+    wanted = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
+    return {**metadata(kind, name, namespace), "spec": wanted | spec}
+
+
+def foreign_definition() -> Json:
+    """A definition of cert-manager's as its own chart would bring it, as small as it can be."""
+    names = {"kind": "Certificate", "plural": "certificates", "singular": "certificate", "listKind": "CertificateList"}
+    open_ = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": open_}}
+    spec = {"group": "cert-manager.io", "scope": "Namespaced", "names": names, "versions": [version]}
+    name = "certificates.cert-manager.io"
+    return {"apiVersion": DEFINITION.api_version, "kind": DEFINITION.kind, "metadata": {"name": name}, "spec": spec}
+
+
+async def waited(api: Api, kind: Kind, name: str, namespace: str, until: Any) -> Json:
+    """An object as soon as it is as wanted; what it does not say yet is not as wanted."""
+
+    def holds(item: Json | None) -> bool:
+        try:
+            return bool(item and until(item))
+        except (KeyError, IndexError):
+            return False
+
+    found = await eventually(lambda: api.get(kind, name, namespace=namespace), holds)
+    assert found is not None
+    return found
+
+
+async def read_or_none(api: Api, kind: Kind, name: str) -> Json | None:
+    """An object of the default namespace; None also while its cluster is not served."""
+    try:
+        return await api.get(kind, name, namespace="default")
+    except Exception:
+        return None
