@@ -73,8 +73,17 @@ def register(
 
 
 def kubernetes_provider(context: str, kubeconfig: pulumi.Output[str] | None) -> pulumi.ProviderResource:
-    """The provider for one control plane cluster, by its context in the kubeconfig; None reads `KUBECONFIG`."""
-    properties: dict[str, Any] = {"context": context}
+    """The provider for one control plane cluster, by its context in the kubeconfig; None reads `KUBECONFIG`.
+
+    The cluster is known by that name alone: new credentials or another address replace nothing. Secrets and ConfigMaps
+    are changed where they stand.
+    """
+    properties: dict[str, Any] = {
+        "clusterIdentifier": context,
+        "context": context,
+        "enableConfigMapMutable": "true",
+        "enableSecretMutable": "true",
+    }
     if kubeconfig is not None:
         properties["kubeconfig"] = kubeconfig
     options = pulumi.ResourceOptions(version=PROVIDER_VERSION)

@@ -57,7 +57,7 @@ class Run:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the graph; 1 where the program refuses or the stack's file cannot be read."""
+    """Print the graph; 1 where the program refuses, with what it registered by then, or a file cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m stacks.offline", description=__doc__)
     parser.add_argument("--stack", required=True, help="name of the stack, as in Pulumi.<stack>.yaml")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="laid over the stack's file")
@@ -68,19 +68,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=PROGRAM.parent, help="folder of Pulumi.yaml")
     given = parser.parse_args(arguments)
     try:
-        graph = run_stack(_read_run(given))
-    except (pulumi.RunError, RejectedError) as error:
-        findings = error.findings if isinstance(error, RejectedError) else ()
-        print(f"error: {error}", *findings, sep="\n", file=sys.stderr)
+        run = _read_run(given)
+    except RejectedError as error:
+        print(f"error: {error}", *error.findings, sep="\n", file=sys.stderr)
         return 1
-    print(json.dumps(graph, indent=2, sort_keys=True))
-    return 0
-
-
-def run_stack(run: Run) -> dict[str, Any]:
-    """Run the program of the stack against services of our own and tell its graph. Raises pulumi.RunError where the
-    program refuses."""
     graph = Graph(project=PROJECT, stack=run.stack)
+    refusal = run_stack(run, graph)
+    print(json.dumps(graph.as_json(), indent=2, sort_keys=True))
+    if refusal is not None:
+        print(f"error: {refusal}", file=sys.stderr)
+    return 0 if refusal is None else 1
+
+
+def run_stack(run: Run, graph: Graph) -> pulumi.RunError | None:
+    """Run the program of the stack against services of our own, which fill the graph; what it refuses with, if it
+    does."""
     server = grpc.server(ThreadPoolExecutor(max_workers=8))
     resource_pb2_grpc.add_ResourceMonitorServicer_to_server(Monitor(graph, run.outputs_of), server)
     engine_pb2_grpc.add_EngineServicer_to_server(Engine(), server)
@@ -88,9 +90,11 @@ def run_stack(run: Run) -> dict[str, Any]:
     server.start()
     try:
         _run_program(run, address)
+    except pulumi.RunError as error:
+        return error
     finally:
         server.stop(grace=1).wait()
-    return graph.as_json()
+    return None
 
 
 def _run_program(run: Run, address: str) -> None:

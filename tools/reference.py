@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code and the pack: commands, settings, tiers, models, runtimes, policies.
+"""Writes docs/reference from the code and the pack: commands, settings, stacks, tiers, models, runtimes, policies.
 
 `make golden` runs it; `make check` runs it with `--check`, which writes nothing and ends with 1 on a difference.
 """
@@ -17,6 +17,7 @@ from pack_pages import components_page, site_page, tiers_page
 from pydantic import BaseModel
 from rule_pages import rule_pages
 from runtime_pages import runtimes_page
+from stack_page import stacks_page
 
 from provisioner.admission.form import PlanForm, RequestForm
 from provisioner.admission.policy import load_policies
@@ -41,6 +42,7 @@ def main() -> int:
         "reference/models.md": models_page(),
         "reference/runtimes.md": runtimes_page(),
         "reference/policies.md": policies_page(),
+        "reference/stacks.md": stacks_page(),
         **{f"rules/{name}": text for name, text in rule_pages().items()},
     }
     orphans = [file for file in (FOLDER / "rules").glob("*.md") if f"rules/{file.name}" not in pages]

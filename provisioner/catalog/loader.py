@@ -88,7 +88,7 @@ class _Layer:
 def _layer(reading: _Reading, root: Path, models: Path, *, below: Path) -> _Layer:
     """What lies in a folder and in one of models, whose files messages name from `below`."""
     reading.root = root
-    tiers = reading.entries(_heads(root / "templates", "tier.yaml"), Tier, "name")
+    tiers = reading.entries(_tier_heads(root / "templates"), Tier, "name")
     runtimes = reading.entries(_heads(root / "applications" / "runtimes", "runtime.yaml"), Runtime, "name")
     components = reading.entries(_heads(root / "applications" / "stack", "component.yaml"), Component, "name")
     reading.root = below
@@ -198,3 +198,9 @@ def _listed(folder: Path) -> list[Path]:
 
 def _heads(folder: Path, head: str) -> dict[str, Path]:
     return {path.name: path / head for path in _listed(folder) if path.is_dir()}
+
+
+def _tier_heads(folder: Path) -> dict[str, Path]:
+    """The tiers of a folder. One that only keeps published versions of a tier of ours describes none itself."""
+    heads = _heads(folder, "tier.yaml")
+    return {name: head for name, head in heads.items() if head.exists() or not (head.parent / "versions").is_dir()}

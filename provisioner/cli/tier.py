@@ -95,3 +95,25 @@ async def _publish(settings: Settings, names: Sequence[str], *, dry_run: bool, f
         for proposal in () if dry_run else proposals:
             await publisher.publish(proposal)
             say(str(proposal))
+
+
+@app.command("freeze")
+def freeze_tier(
+    name: Annotated[str, typer.Argument(help="Name of the tier.")],
+    catalog: CatalogOption = None,
+) -> None:
+    """Keep the tier's version as it is published now, so that endpoints may go on pinning it when the next one comes.
+
+    Writes files to commit beside the tier's templates, in the folder of TENANTRY_CATALOG or of this checkout. Then
+    raise `version` in tier.yaml.
+
+    Example: tenantry tier freeze dedicated
+    """
+    from dataclasses import replace
+
+    from provisioner.settings import read_settings
+    from provisioner.wiring.freezing import freeze_tier as freeze
+
+    settings = read_settings()
+    for path in freeze(replace(settings, catalog=catalog or settings.catalog), name):
+        say(f"kept {path}")
