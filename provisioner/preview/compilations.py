@@ -1,14 +1,15 @@
-"""Compiles each group of templates once for the same inputs, whichever side of a change or earlier preview asked first.
+"""Groups of templates that are compiled only when somebody needs their objects, and once for the same inputs.
 
-A compiled group remembers which files it was made of. It is used again while those, what the templates see and our own
-code are the same; so of a change only what it can reach is compiled. Given to the packs of both sides. Pure but for
-the pack's files; what is kept between runs is in the cache.
+Whether two are equal is told from what they are made of: the files that their templates reach by includes and imports,
+what the templates see, and our own code. So of a change only what it can reach is compiled, and what an earlier preview
+compiled is not compiled again. Given to the packs of both sides. Pure but for the packs' files.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -16,21 +17,52 @@ import orjson
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.pack import PackFiles
 from provisioner.preview.cache import Cache, key_of
-from provisioner.rendering.compiler import Compiled, Document, Slots, compile_templates
+from provisioner.rendering.compiler import Compiled, Document, Slots, SlotValue, compile_templates
+from provisioner.rendering.environment import referenced_templates
 
-_MAX_TRACES = 8
-"""Sets of files that one group was made of, the latest first: an edit adds or drops an include now and then."""
+_EVERYTHING = ("templates", "applications", "policies")
+"""What a template may read that names a file only while it is rendered."""
+
+
+class Deferred:
+    """A group that is compiled when it is first filled. Two are equal when they are made of the same, or come to the
+    same; comparing those of different inputs raises RejectedError where one does not compile."""
+
+    def __init__(self, inputs: str, make: Callable[[], Compiled]) -> None:
+        self.inputs = inputs
+        self._make = make
+        self._compiled: Compiled | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Deferred) and (self.inputs == other.inputs or self.compiled == other.compiled)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def compiled(self) -> Compiled:
+        """The group, compiled now if it was not. Raises RejectedError naming file and line for a bad template."""
+        if self._compiled is None:
+            self._compiled = self._make()
+        return self._compiled
+
+    def objects(self, values: Mapping[str, SlotValue]) -> list[dict[str, Any]]:
+        """All objects, filled."""
+        return self.compiled.objects(values)
+
+    def files(self, values: Mapping[str, SlotValue]) -> dict[str, bytes]:
+        """All objects, filled, as canonical YAML by file name."""
+        return self.compiled.files(values)
 
 
 class Compilations:
-    """`compile` has the form of `compile_templates`. `code` stands for our own code: another one, another result."""
+    """Compiles for both sides. `code` stands for our own code: another one, another result."""
 
     def __init__(self, cache: Cache, *, code: str) -> None:
         self._cache = cache
         self._code = code
-        self._compiled: dict[str, Compiled] = {}
-        self._traces: dict[str, list[list[str]]] = {}
-        self._contents: dict[tuple[PackFiles, str], str] = {}
+        self._made: dict[str, Deferred] = {}
+        self._files: dict[tuple[PackFiles, str], _File] = {}
+        self._references = _References(cache, code)
         self._entries: dict[int, tuple[Entry, str]] = {}
 
     def compile(
@@ -41,47 +73,46 @@ class Compilations:
         constants: Mapping[str, Any],
         slots: Slots,
         optional: frozenset[str] = frozenset(),
-    ) -> Compiled:
-        """The group, compiled or remembered. Raises RejectedError naming file and line for a bad template."""
+    ) -> Deferred:
+        """The group, in the form of `compile_templates`. Nothing is compiled yet."""
         told = [names, constants, list(slots.single.items()), list(slots.lists.items()), sorted(optional)]
-        group = key_of(self._code, orjson.dumps(told, default=self._plain, option=orjson.OPT_SORT_KEYS))
-        for trace in self._traces_of(group):
-            if found := self._remembered(self._key(group, files, trace), slots):
-                return found
-        made = compile_templates(files, names, constants=constants, slots=slots, optional=optional)
-        self._remember(group, files, made)
-        return made
+        seen = orjson.dumps(told, default=self._plain, option=orjson.OPT_SORT_KEYS)
+        inputs = key_of(self._code, seen, *self._reached(files, names))
 
-    def _remembered(self, key: str, slots: Slots) -> Compiled | None:
-        if key not in self._compiled and (kept := self._cache.get(key)) is not None:
-            documents = (Document(*texts) for texts in orjson.loads(kept))
-            self._compiled[key] = Compiled(slots, tuple(documents))
-        return self._compiled.get(key)
+        def make() -> Compiled:
+            if (kept := self._cache.get(inputs)) is not None:
+                return Compiled(slots, tuple(Document(*texts) for texts in orjson.loads(kept)))
+            made = compile_templates(files, names, constants=constants, slots=slots, optional=optional)
+            texts = [(document.json_text, document.yaml_text, document.file_name) for document in made.documents]
+            self._cache.put(inputs, orjson.dumps(texts))
+            return made
 
-    def _remember(self, group: str, files: PackFiles, made: Compiled) -> None:
-        trace = sorted(made.sources)
-        traces = self._traces[group] = [trace, *(other for other in self._traces[group] if other != trace)]
-        del traces[_MAX_TRACES:]
-        key = self._key(group, files, trace)
-        self._compiled[key] = made
-        self._cache.put(group, orjson.dumps(traces))
-        self._cache.put(key, orjson.dumps([_texts(document) for document in made.documents]))
+        return self._made.setdefault(inputs, Deferred(inputs, make))
 
-    def _traces_of(self, group: str) -> Iterator[list[str]]:
-        if group not in self._traces:
-            kept = self._cache.get(group)
-            self._traces[group] = [] if kept is None else orjson.loads(kept)
-        yield from self._traces[group]
+    def keep(self) -> None:
+        """Remember between runs which templates name which."""
+        self._references.keep()
 
-    def _key(self, group: str, files: PackFiles, trace: Sequence[str]) -> str:
-        return key_of(group, *(part for name in trace for part in (name, self._content(files, name))))
+    def _reached(self, files: PackFiles, names: Sequence[str]) -> Iterator[str]:
+        """Names and digests of all files that the templates are made of, the names of those that are not there too."""
+        waiting, seen = list(names), set(names)
+        while waiting:
+            name = waiting.pop()
+            file = self._file(files, name)
+            yield from (name, file.digest)
+            new = file.references - seen
+            seen |= new
+            waiting += sorted(new)
 
-    def _content(self, files: PackFiles, name: str) -> str:
-        """The digest of a file's content, empty where there is none."""
-        if (files, name) not in self._contents:
+    def _file(self, files: PackFiles, name: str) -> _File:
+        if (files, name) not in self._files:
             path = files.find(name)
-            self._contents[files, name] = "" if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
-        return self._contents[files, name]
+            content = b"" if path is None else path.read_bytes()
+            digest = "" if path is None else hashlib.sha256(content).hexdigest()
+            named = self._references.of(content, digest)
+            everything = frozenset(every_file(files)) if named is None else named
+            self._files[files, name] = _File(digest, everything)
+        return self._files[files, name]
 
     def _plain(self, value: Any) -> Any:
         """What stands for a piece of the catalog, which is large and comes in every group: its digest."""
@@ -93,5 +124,41 @@ class Compilations:
         return self._entries[id(value)][1]
 
 
-def _texts(document: Document) -> tuple[str, str, str]:
-    return document.json_text, document.yaml_text, document.file_name
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of the pack: a digest of its content, empty where there is none, and the files that it names."""
+
+    digest: str
+    references: frozenset[str]
+
+
+class _References:
+    """Which templates a text names, by its digest; to parse all of them anew takes longer than the rest."""
+
+    def __init__(self, cache: Cache, code: str) -> None:
+        self._cache = cache
+        self._key = key_of(code, "references")
+        kept = cache.get(self._key)
+        self._known: dict[str, list[str] | None] = {} if kept is None else orjson.loads(kept)
+        self._used: dict[str, list[str] | None] = {}
+
+    def of(self, content: bytes, digest: str) -> frozenset[str] | None:
+        """See `referenced_templates`."""
+        if digest not in self._used:
+            if digest not in self._known:
+                found = referenced_templates(content.decode("utf-8", "replace"))
+                self._known[digest] = None if found is None else sorted(found)
+            self._used[digest] = self._known[digest]
+        used = self._used[digest]
+        return None if used is None else frozenset(used)
+
+    def keep(self) -> None:
+        """Put those that were used into the cache."""
+        self._cache.put(self._key, orjson.dumps(self._used))
+
+
+def every_file(files: PackFiles) -> Iterator[str]:
+    """The names of all templates of a pack: what one may read that decides it only while it is rendered."""
+    for root in files.roots:
+        for folder in _EVERYTHING:
+            yield from (path.relative_to(root).as_posix() for path in (root / folder).rglob("*") if path.is_file())

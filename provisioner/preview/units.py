@@ -8,8 +8,9 @@ for the packs' files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -20,9 +21,11 @@ from provisioner.domain.errors import RejectedError, TenantryError
 from provisioner.domain.finding import Finding, Severity
 from provisioner.domain.plan import EndpointPlan
 from provisioner.preview.cases import Offer, Request, reference_cases
+from provisioner.preview.compilations import Deferred
 from provisioner.preview.sides import Fleet, Rendition, RunningEndpoint, Side, Subject, Unit
 from provisioner.rendering.pack import Pack
 from provisioner.rendering.publishing import Filled, Object
+from provisioner.rendering.versions import frozen_files
 
 PLATFORM = "platform"
 """The unit of what an installation needs once, beside all tiers; also what stands in the place of its tier."""
@@ -47,23 +50,21 @@ Judge = Callable[[Source, EndpointPlan | None, Sequence[Object]], tuple[Finding,
 """What linter and policies say to the objects of a unit; the plan is None for what is published."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """A unit before its objects are made: what they come from, or why there are none."""
+    """A unit before its objects are made: what they come from, or why there are none. `frozen` are files that are
+    published as they are beside the parts."""
 
     parts: tuple[Filled, ...] = ()
-    published: tuple[Object, ...] = ()
+    frozen: tuple[bytes, ...] = ()
     findings: tuple[Finding, ...] = ()
     plan: EndpointPlan | None = None
     failure: tuple[Finding, ...] = ()
-
-    def objects(self) -> tuple[Object, ...]:
-        """The objects, made now."""
-        return (*self.published, *(made for part in self.parts for made in part.objects))
+    make: Callable[[_Filled], Iterable[Object]] = lambda _: ()
 
     def looks_like(self, other: _Draft) -> bool:
-        """Whether a person would see no difference."""
-        return (self.published, self.parts, self.findings) == (other.published, other.parts, other.findings)
+        """Whether a person would see no difference. Raises RejectedError where templates do not compile."""
+        return (self.frozen, self.parts, self.findings) == (other.frozen, other.parts, other.findings)
 
 
 Drafting = Callable[[Source], _Draft | None]
@@ -80,8 +81,6 @@ def make_sides(
         if tiers is None or tier in tiers:
             making.take_tier(tier)
             making.take_cases(tier)
-    if tiers is None:
-        making.take_platform()
     for endpoint in fleet.endpoints:
         if tiers is None or endpoint.request.get("tier") in tiers:
             making.take_endpoint(endpoint)
@@ -95,31 +94,14 @@ class _Making:
         self.made: tuple[dict[Unit, Rendition], dict[Unit, Rendition]] = ({}, {})
         self._sources = sources
         self._judge = judge
-        self._judged: set[tuple[str, ...]] = set()
+        self._judged: set[frozenset[str]] = set()
         self._alike: dict[bytes, tuple[Rendition | None, Rendition | None]] = {}
         base, head = sources
         self._tells_names = base.site != head.site  # then even how long a name is may make a difference
 
     def take_tier(self, tier: str) -> None:
         """What is published with a tier."""
-        self._take(
-            Unit(subject=Subject.TIER, name=tier, tier=tier),
-            lambda source: (
-                _drafted(lambda: _Draft(published=source.pack.tier_objects(tier)))
-                if tier in source.catalog.tiers
-                else _broken(source, tier)
-            ),
-        )
-
-    def take_platform(self) -> None:
-        """What an installation needs once."""
-        self._take(
-            Unit(subject=Subject.TIER, name=PLATFORM, tier=PLATFORM),
-            lambda source: (
-                _broken(source, PLATFORM)
-                or _drafted(lambda: _Draft(published=source.pack.platform_objects(projects=[PLATFORM])))
-            ),
-        )
+        self._take(Unit(subject=Subject.TIER, name=tier, tier=tier), lambda source: _tier(source, tier))
 
     def take_cases(self, tier: str) -> None:
         """The reference cases of a tier that both sides can read."""
@@ -150,30 +132,71 @@ class _Making:
 
     def _compared(self, draft: Drafting) -> tuple[Rendition | None, Rendition | None]:
         """What both sides make of a unit; nothing where they make the same."""
-        old, new = (draft(source) for source in self._sources)
-        if old is not None and new is not None and not old.failure and not new.failure and old.looks_like(new):
-            return None, None
-        is_judged = self._is_new_shape(old, new)
+        drafts = [draft(source) for source in self._sources]
+        old, new = drafts
+        if old is not None and new is not None and not old.failure and not new.failure:
+            with suppress(TenantryError):  # a template that does not compile: its own side tells
+                if old.looks_like(new):
+                    return None, None
+        is_judged = self._is_new_shape(drafts)
+        filled = _Filled()
         base, head = self._sources
-        return self._rendition(base, old, is_judged=is_judged), self._rendition(head, new, is_judged=is_judged)
+        return (
+            self._rendition(base, old, filled, is_judged=is_judged),
+            self._rendition(head, new, filled, is_judged=is_judged),
+        )
 
-    def _rendition(self, source: Source, draft: _Draft | None, *, is_judged: bool) -> Rendition | None:
+    def _rendition(self, source: Source, draft: _Draft | None, filled: _Filled, *, is_judged: bool) -> Rendition | None:
         if draft is None:
             return None
-        objects = draft.objects()
-        told = self._judge(source, draft.plan, objects) if is_judged and objects else ()
-        findings = (*draft.findings, *told)
-        return Rendition(objects=objects, findings=findings, plan=draft.plan, failure=draft.failure)
+        if draft.failure:
+            return Rendition(findings=draft.findings, failure=draft.failure)
+        try:
+            objects = tuple(draft.make(filled))
+            told = self._judge(source, draft.plan, objects) if is_judged else ()
+        except TenantryError as error:
+            return Rendition(findings=draft.findings, plan=draft.plan, failure=_findings_of(error))
+        return Rendition(objects=objects, findings=(*draft.findings, *told), plan=draft.plan)
 
-    def _is_new_shape(self, *drafts: _Draft | None) -> bool:
+    def _is_new_shape(self, drafts: Sequence[_Draft | None]) -> bool:
         """Whether nothing made of the same templates was judged before: linter and policies would say the same."""
-        parts = [part for draft in drafts if draft is not None for part in draft.parts]
-        shape = tuple(document.json_text for part in parts for document in part.compiled.documents)
-        if not shape:
-            return True
+        parts = [part.compiled for draft in drafts if draft is not None for part in draft.parts]
+        shape = frozenset(compiled.inputs for compiled in parts if isinstance(compiled, Deferred))
         is_new = shape not in self._judged
         self._judged.add(shape)
         return is_new
+
+
+class _Filled:
+    """The objects of parts that were filled, so that those which both sides have are the same values on both."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, list[tuple[Filled, list[Object]]]] = {}
+
+    def objects(self, part: Filled) -> list[Object]:
+        """The objects of a part. Raises RejectedError where its templates do not compile."""
+        if not isinstance(part.compiled, Deferred):
+            return part.objects
+        made = self._made.setdefault(part.compiled.inputs, [])
+        found = next((objects for other, objects in made if other.values == part.values), None)
+        if found is None:
+            found = part.objects
+            made.append((part, found))
+        return found
+
+
+def _tier(source: Source, tier: str) -> _Draft | None:
+    if broken := _broken(source, tier):
+        return broken
+    if tier not in source.catalog.tiers:
+        return None
+    pack = source.pack
+
+    def draft() -> _Draft:
+        frozen = tuple(path.read_bytes() for path in frozen_files(pack.files, tier))
+        return _Draft(parts=(pack.published(tier),), frozen=frozen, make=lambda _: pack.tier_objects(tier))
+
+    return _drafted(draft)
 
 
 def _case_of(asked: Mapping[Source, Request | None]) -> Drafting:
@@ -185,10 +208,10 @@ def _case(source: Source, request: Request | None) -> _Draft | None:
         return None
     forecast = forecast_endpoint(request, catalog=source.catalog, site=source.site)
     errors = tuple(finding for finding in forecast.findings if finding.severity is Severity.ERROR)
-    plan = forecast.plan
-    if errors or plan is None:
+    if errors or forecast.plan is None:
         return _Draft(failure=errors)
-    return _drafted(lambda: _Draft(parts=source.pack.parts(plan), findings=forecast.findings, plan=plan))
+    plan = forecast.plan
+    return _drafted(lambda: replace(_planned(source, plan), findings=forecast.findings))
 
 
 def _endpoint(source: Source, endpoint: RunningEndpoint) -> _Draft:
@@ -198,9 +221,14 @@ def _endpoint(source: Source, endpoint: RunningEndpoint) -> _Draft:
     def draft() -> _Draft:
         catalog, site = source.catalog, source.site
         _, plan = admit_endpoint(endpoint.request, catalog=catalog, site=site, endpoint_id=endpoint.id)
-        return _Draft(parts=source.pack.parts(plan), plan=plan)
+        return _planned(source, plan)
 
     return _drafted(draft)
+
+
+def _planned(source: Source, plan: EndpointPlan) -> _Draft:
+    parts = source.pack.parts(plan)
+    return _Draft(parts=parts, plan=plan, make=lambda filled: [made for part in parts for made in filled.objects(part)])
 
 
 def _broken(source: Source, tier: str) -> _Draft | None:
@@ -213,6 +241,9 @@ def _drafted(draft: Callable[[], _Draft]) -> _Draft:
     try:
         return draft()
     except TenantryError as error:
-        findings = error.findings if isinstance(error, RejectedError) else ()
-        told = Finding(reason=error.reason, message=error.message, hint=error.hint)
-        return _Draft(failure=findings or (told,))
+        return _Draft(failure=_findings_of(error))
+
+
+def _findings_of(error: TenantryError) -> tuple[Finding, ...]:
+    findings = error.findings if isinstance(error, RejectedError) else ()
+    return findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)

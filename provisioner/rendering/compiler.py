@@ -124,12 +124,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A group of templates compiled for one shape. `sources` are the names of all files that it was made of, and of
-    those that were looked for and not there; two of equal content are equal whatever they were made of."""
+    """A group of templates compiled for one shape; two of equal content are equal whatever they were made of."""
 
     slots: Slots
     documents: tuple[Document, ...]
-    sources: frozenset[str] = field(default=frozenset(), compare=False)
 
     def objects(self, values: Mapping[str, SlotValue]) -> list[dict[str, Any]]:
         """All objects, filled."""
@@ -145,6 +143,18 @@ class Compiled:
         return found
 
 
+class Fillable(Protocol):
+    """A group of templates that can be filled: one that is compiled, or will be when it is needed."""
+
+    def objects(self, values: Mapping[str, SlotValue]) -> list[dict[str, Any]]:
+        """All objects, filled."""
+        ...
+
+    def files(self, values: Mapping[str, SlotValue]) -> dict[str, bytes]:
+        """All objects, filled, as canonical YAML by file name."""
+        ...
+
+
 class Compiler(Protocol):
     """What compiles groups of templates for a pack: `compile_templates`, or somebody who remembers its results."""
 
@@ -156,8 +166,9 @@ class Compiler(Protocol):
         constants: Mapping[str, Any],
         slots: Slots,
         optional: frozenset[str] = frozenset(),
-    ) -> Compiled:
+    ) -> Fillable:
         """See `compile_templates`."""
+        ...
 
 
 def compile_templates(
@@ -185,8 +196,7 @@ def compile_templates(
             reason="ParameterUnused",
             hint=f"use it in one of {', '.join(names)}, or do not pass it",
         )
-    sources = frozenset[str]().union(*(one.asked for one in rendered.values()))
-    return Compiled(slots, tuple(documents), sources)
+    return Compiled(slots, tuple(documents))
 
 
 def _document(template: str, value: Any) -> Document:

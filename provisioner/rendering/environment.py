@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, StrictUndefined, Template, TemplateError, TemplateNotFound, nodes
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import TemplateSyntaxError
-from jinja2.meta import find_undeclared_variables
+from jinja2.meta import find_referenced_templates, find_undeclared_variables
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -51,13 +51,12 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """Rendered text with marks where slots are, the place of each of its lines, the names its templates read, and their
-    syntax trees. `asked` are the names of all templates that were looked for, found or not."""
+    syntax trees."""
 
     text: str
     places: tuple[Source, ...]
     names: frozenset[str]
     trees: Mapping[str, nodes.Template]
-    asked: frozenset[str] = frozenset()
 
     def place(self, line: int) -> Source:
         """Where output line `line` (from 0) came from."""
@@ -102,7 +101,6 @@ def render_with_slots(
         places=places,
         names=frozenset[str]().union(*(found.names for found in loader.parsed.values())),
         trees={file: found.tree for file, found in loader.parsed.items()},
-        asked=frozenset(loader.asked),
     )
 
 
@@ -110,6 +108,16 @@ def check_every_use(rendered: Iterable[Rendered], slots: Mapping[str, Slot | tup
     """Refuse, naming file and line, what templates that share slots would decide from one on any branch."""
     trees = {file: tree for one in rendered for file, tree in one.trees.items()}
     check_slot_uses(trees, slots, FILTERS_FOR_SLOTS, refuse=_refuse_use)
+
+
+def referenced_templates(source: str) -> frozenset[str] | None:
+    """The names of the templates that one includes or imports, whether or not they are there; None where it decides
+    that only while it is rendered, and for text that is no template."""
+    try:
+        names = set(find_referenced_templates(_PARSER.parse(source)))
+    except TemplateSyntaxError:
+        return None
+    return None if None in names else frozenset(name for name in names if name is not None)
 
 
 def _refuse_use(file: str, line: int, message: str) -> RejectedError:
@@ -174,15 +182,13 @@ def _guarded(name: str, function: Any, use: str) -> Callable[..., Any]:
 
 
 class _Loader(BaseLoader):
-    """Keeps what it loads: every template that takes part in a rendering, by name, and every name it is asked for."""
+    """Keeps what it loads: every template that takes part in a rendering, by name."""
 
     def __init__(self, files: PackFiles) -> None:
         self.files = files
         self.parsed: dict[str, _Parsed] = {}
-        self.asked: set[str] = set()
 
     def load(self, environment: Environment, name: str, globals: Any = None) -> Template:  # noqa: A002
-        self.asked.add(name)
         path = None if ".." in Path(name).parts else self.files.find(name)
         if path is None:
             raise TemplateNotFound(name)

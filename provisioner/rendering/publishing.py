@@ -20,7 +20,7 @@ from provisioner.domain.finding import unknown_name_hint
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.domain.tenant import project_name
 from provisioner.rendering.canonical import canonical_yaml
-from provisioner.rendering.compiler import Compiled, Compiler, Slots, SlotValue, compile_templates
+from provisioner.rendering.compiler import Compiler, Fillable, Slots, SlotValue, compile_templates
 from provisioner.rendering.slots import SlotType
 from provisioner.rendering.versions import with_frozen
 
@@ -79,7 +79,7 @@ def template_parameters(tier: Tier) -> tuple[list[tuple[str, str]], list[tuple[s
 class Filled:
     """A compiled group and what fills its slots: one object, or its file."""
 
-    compiled: Compiled
+    compiled: Fillable
     values: Mapping[str, SlotValue]
 
     @property
@@ -111,16 +111,19 @@ class Publishing:
         self.site = site
         self.files = files
         self._compiler = compiler
-        self._compiled: dict[tuple[str, object], Compiled] = {}
+        self._compiled: dict[tuple[str, object], Fillable] = {}
 
     def tier_objects(self, tier: str) -> tuple[Object, ...]:
         """What is published with a tier, in the order in which it has to exist.
 
         Versions that were published earlier and lie in its folder `versions/` come with it.
         """
+        return with_frozen(self.published(tier).objects, files=self.files, tier=tier)
+
+    def published(self, tier: str) -> Filled:
+        """What is published with a tier for the first time."""
         found = self._tier(tier)
-        objects = self._once(("tier", tier), lambda: self._compile_tier(found)).objects({})
-        return with_frozen(objects, files=self.files, tier=tier)
+        return Filled(self._once(("tier", tier), lambda: self._compile_tier(found)), {})
 
     def project(self, tenant: str, tier: str) -> Object:
         """The Project of a tenant for a tier: allowed templates and node types, quotas."""
@@ -176,7 +179,7 @@ class Publishing:
         compiled = self._once(("project", tier.name), lambda: self._compile_project(tier))
         return Filled(compiled, {"project": project_name(tenant, tier.name), "tenant": tenant})
 
-    def _compile_project(self, tier: Tier) -> Compiled:
+    def _compile_project(self, tier: Tier) -> Fillable:
         names = self.site.offered_to(tier) if tier.node_mode is NodeMode.PRIVATE else ()
         constants = {"control_planes": self.site.control_planes, "node_types": [{"name": name} for name in names]}
         return self._compile(tier, ("project",), PROJECT_SLOTS, constants=constants)
@@ -239,14 +242,14 @@ class Publishing:
         compiled = self._once(("instance", tier.name), lambda: self._compile(tier, ("instance",), slots))
         return Filled(compiled, values)
 
-    def _compile_platform(self, projects: int) -> Compiled:
+    def _compile_platform(self, projects: int) -> Fillable:
         names = ["baseline", "connector", "bootstrap-key", *(["runtime-key"] if projects else [])]
         files = [f"templates/_platform/{name}.yaml.j2" for name in names]
         constants = {"site": self.site, "secret_key": SECRETS[self.site.argo.kind]}
         slots = Slots({"connector_secret": TEXT}, {"projects": projects})
         return self._compiler(self.files, files, constants=constants, slots=slots, optional=COMMON | {"projects"})
 
-    def _compile_tier(self, tier: Tier) -> Compiled:
+    def _compile_tier(self, tier: Tier) -> Fillable:
         site = self.site
         node_types: dict[str, list[str]] = {}
         for name in site.offered_to(tier):
@@ -287,7 +290,7 @@ class Publishing:
         *,
         constants: Mapping[str, Any] | None = None,
         optional: frozenset[str] = COMMON,
-    ) -> Compiled:
+    ) -> Fillable:
         files = [self._template(tier, name) for name in names]
         everything = {"site": self.site, "tier": tier, **(constants or {})}
         return self._compiler(self.files, files, constants=everything, slots=Slots(slots, {}), optional=optional)
@@ -296,7 +299,7 @@ class Publishing:
         own = f"templates/{tier.name}/{name}.yaml.j2"
         return own if self.files.find(own) else f"templates/_parts/{name}.yaml.j2"
 
-    def _once(self, key: tuple[str, object], make: Callable[[], Compiled]) -> Compiled:
+    def _once(self, key: tuple[str, object], make: Callable[[], Fillable]) -> Fillable:
         if key not in self._compiled:
             self._compiled[key] = make()
         return self._compiled[key]

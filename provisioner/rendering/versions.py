@@ -7,7 +7,8 @@ this entry names. Called by publishing, by `tier freeze` and by stacks. Pure but
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from provisioner.catalog.document import read_document
@@ -19,6 +20,13 @@ FOLDER = "versions"
 TEMPLATE = "VirtualClusterTemplate"
 NAMED_BY_VERSION = frozenset({"ArgoCDApplicationTemplate", "StackTemplate"})
 """Kinds that have no versions of their own and carry the tier's in their name."""
+
+
+def frozen_files(files: PackFiles, tier: str) -> Iterator[Path]:
+    """All files that the tier's folder keeps of earlier versions."""
+    for name in files.listed(f"templates/{tier}/{FOLDER}", "*.yaml"):
+        below = files.listed(name.removesuffix(".yaml"), "*.yaml")
+        yield from filter(None, (files.find(found) for found in (name, *below)))
 
 
 def frozen_versions(files: PackFiles, tier: str) -> tuple[Mapping[str, Any], ...]:
