@@ -1,0 +1,176 @@
+"""An object taken apart for comparing: a template's versions, the values and objects in them, text that is YAML.
+
+Each part has the kind that rules know it by, and where it stands. Called by `changes`. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from provisioner.domain.errors import RejectedError
+from provisioner.preview.effect import Reach
+from provisioner.preview.rules.published import VERSION
+from provisioner.preview.rules.values import VALUES
+from provisioner.rendering.diff import ABSENT
+from provisioner.rendering.reading import read_text
+
+Object = Mapping[str, Any]
+_HOLE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_OPEN, _CLOSE = "\ue010", "\ue011"
+_MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
+_DOCUMENTS = re.compile(r"^---[ \t]*\n", re.MULTILINE)
+_LONGEST = 1_000_000
+"""Characters of a text that is read as YAML; longer ones are compared line by line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is compared as one: a kind that rules know, where it stands, and both values, ABSENT where there is none."""
+
+    kind: str
+    path: str
+    before: Any
+    after: Any
+    reach: Reach
+
+
+def identity(found: Object) -> tuple[str, str, str, str]:
+    """Group, kind, namespace and name: what makes an object the same one."""
+    metadata = found.get("metadata") or {}
+    group = str(found.get("apiVersion", "")).rpartition("/")[0]
+    return group, str(found.get("kind", "")), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def title(found: Object) -> str:
+    """Namespace and name, as a summary shows them."""
+    _, _, namespace, name = identity(found)
+    return f"{namespace}/{name}" if namespace else name
+
+
+def parts(before: Any, after: Any, *, kind: str, reach: Reach) -> Iterator[Part]:
+    """The parts of an object that is on both sides, or ABSENT on one."""
+    if kind != "VirtualClusterTemplate" or before is ABSENT or after is ABSENT:
+        yield Part(kind, "", before, after, reach)
+        return
+    old, new = _versions(before), _versions(after)
+    yield Part(kind, "", _without_versions(before), _without_versions(after), reach)
+    for number in sorted(old.keys() | new.keys(), key=_release):
+        at = f"spec.versions[{number}]"
+        if number in old and number in new:
+            yield from _version_parts(old[number], new[number], at, reach)
+        elif number in old:
+            yield Part(VERSION, at, {"version": number}, ABSENT, Reach.VERSION)
+        else:
+            yield Part(VERSION, at, ABSENT, {"version": number}, Reach.VERSION)
+            earlier = [known for known in old if _release(known) < _release(number)]
+            if earlier:
+                yield from _version_parts(old[max(earlier, key=_release)], new[number], at, Reach.VERSION)
+
+
+def _version_parts(before: Object, after: Object, at: str, reach: Reach) -> Iterator[Part]:
+    old, new = _template(before), _template(after)
+    yield Part(VERSION, at, _without_texts(before), _without_texts(after), reach)
+    values = [(found.get("helmRelease") or {}).get("values", "") for found in (old, new)]
+    if values[0] != values[1]:
+        opened = [opened_text(text) if text else {} for text in values]
+        shown = values if None in opened or opened[0] == opened[1] else opened
+        yield Part(VALUES, f"{at}.template.helmRelease.values>", shown[0], shown[1], reach)
+    yield from _inner_parts(old.get("objects") or "", new.get("objects") or "", f"{at}.template.objects>", reach)
+
+
+def _inner_parts(before: str, after: str, at: str, reach: Reach) -> Iterator[Part]:
+    """The objects that a template brings into the tenant cluster, document by document: equal ones are not read."""
+    olds, news = _documents(before), _documents(after)
+    old = _by_identity(text for text in olds if text not in set(news))
+    new = _by_identity(text for text in news if text not in set(olds))
+    if old is None or new is None:
+        yield Part("objects", at, before, after, reach)
+        return
+    for key in sorted(old.keys() | new.keys()):
+        place = f"{at}{key[1]}/{f'{key[2]}/' if key[2] else ''}{key[3]}"
+        yield Part(key[1], place, old.get(key, ABSENT), new.get(key, ABSENT), reach)
+
+
+def _by_identity(texts: Iterator[str]) -> dict[tuple[str, str, str, str], Any] | None:
+    found = {}
+    for text in texts:
+        value = opened_text(text)
+        if not isinstance(value, Mapping):
+            return None
+        found[identity(value)] = value
+    return found
+
+
+def _documents(text: str) -> list[str]:
+    return [part.strip("\n") for part in _DOCUMENTS.split(text) if part.strip()]
+
+
+@lru_cache(maxsize=1024)
+def opened_text(text: str) -> Any:
+    """The mapping or list that a text holds, holes of the Platform kept as texts; None where it holds neither."""
+    if ("\n" not in text and not text.startswith(("{", "["))) or len(text) > _LONGEST:
+        return None
+    holes: list[str] = []
+
+    def marked(found: re.Match[str]) -> str:
+        holes.append(found[0])
+        return f"{_OPEN}{len(holes) - 1}{_CLOSE}"
+
+    masked = _HOLE.sub(marked, text)
+    value = _read(masked)
+    return _filled(value, holes) if isinstance(value, Mapping | list) and value else None
+
+
+def _read(text: str) -> Any:
+    if text.startswith(("{", "[")) and "\n" not in text:
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return None
+    try:
+        found = read_text(text, file="text")
+    except RejectedError:
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def _filled(value: Any, holes: list[str]) -> Any:
+    if isinstance(value, str):
+        return _MARK.sub(lambda found: holes[int(found[1])], value)
+    if isinstance(value, Mapping):
+        return {key: _filled(held, holes) for key, held in value.items()}
+    return [_filled(held, holes) for held in value] if isinstance(value, list) else value
+
+
+def _versions(template: Object) -> dict[str, Object]:
+    listed = (template.get("spec") or {}).get("versions") or []
+    return {str(entry.get("version", "")): entry for entry in listed if isinstance(entry, Mapping)}
+
+
+def _without_versions(template: Object) -> Object:
+    spec = {key: value for key, value in (template.get("spec") or {}).items() if key != "versions"}
+    return {**template, "spec": spec}
+
+
+def _template(version: Object) -> Object:
+    found = version.get("template")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _without_texts(version: Object) -> Object:
+    template = {key: value for key, value in _template(version).items() if key != "objects"}
+    release = template.get("helmRelease")
+    if isinstance(release, Mapping):
+        template["helmRelease"] = {key: value for key, value in release.items() if key != "values"}
+    return {**{key: value for key, value in version.items() if key != "version"}, "template": template}
+
+
+def _release(version: str) -> tuple[int, ...]:
+    numbers = re.findall(r"[0-9]{1,9}", version)
+    return tuple(int(number) for number in numbers)
