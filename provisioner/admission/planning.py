@@ -8,7 +8,7 @@ from provisioner.admission.names import POOL_TENANT
 from provisioner.admission.rules import Decision
 from provisioner.catalog.entry import digest_of
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import NodeMode, NodePools, Tenancy, Tier
+from provisioner.catalog.tier import NodeMode, NodePools, Scheduling, Tenancy, Tier
 from provisioner.domain.endpoint import EndpointRequest
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import (
@@ -16,6 +16,7 @@ from provisioner.domain.plan import (
     Adapter,
     Address,
     CapacityPlan,
+    DeviceClaim,
     EndpointPlan,
     Placement,
     RuntimePlan,
@@ -51,17 +52,29 @@ def make_plan(request: EndpointRequest, decision: Decision, *, site: Site, endpo
 
 
 def _capacity(request: EndpointRequest, decision: Decision) -> CapacityPlan:
-    choice = decision.choice
+    choice, claim = decision.choice, _claim(decision.tier)
     return CapacityPlan(
         node_type=choice.name,
         nodes=choice.nodes,
-        gpu_resource=choice.node_type.gpu_resource,
+        gpu_resource=None if claim else choice.node_type.gpu_resource,
         gpus_per_replica=decision.parallelism.gpus,
         memory_bytes=decision.memory.total_bytes,
         burst_nodes=choice.burst_nodes,
         nodes_per_replica=choice.nodes_per_replica,
         gpus_total=decision.parallelism.gpus * request.scaling.max_replicas,
         gpu_memory=decision.memory.on(choice.gpu_bytes) if decision.parallelism.gpus else None,
+        claim=claim,
+    )
+
+
+def _claim(tier: Tier) -> DeviceClaim | None:
+    if tier.scheduling is not Scheduling.DRA:
+        return None
+    part = tier.accelerator.partition
+    return DeviceClaim(
+        device_class=f"tenantry-{tier.name}",
+        driver=tier.accelerator.driver,
+        mig_profile=part.profile if part and part.kind == "mig" else None,
     )
 
 

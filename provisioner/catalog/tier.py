@@ -114,6 +114,12 @@ class Accelerator(Entry):
         None
     )
 
+    @property
+    def driver(self) -> str:
+        """The DRA driver whose devices are claimed: NVIDIA's publishes whole GPUs and MIG devices alike."""
+        wanted = self.device_class or ""
+        return "gpu.nvidia.com" if wanted.endswith(".nvidia.com") else wanted
+
 
 class Limits(Entry):
     """Upper bounds on what one endpoint may ask for; in a pool also what one tenant may send."""

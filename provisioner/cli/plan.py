@@ -147,7 +147,7 @@ def _for_people(view: ForecastPlanView) -> dict[str, object]:
         "replicas": f"{runtime.min_replicas} to {runtime.max_replicas}, by {', '.join(runtime.signals)}",
         "storage": runtime.storage,
         "nodes": _nodes(capacity),
-        "gpus": f"{capacity.gpus_per_replica} x {capacity.gpu_resource} per replica, {capacity.gpus_total} in total",
+        "gpus": _gpus(capacity),
         "gpuMemory": _gpu_memory(capacity.gpu_memory),
         "rollout": _rollout(view.rollout),
         "limits": sent or None,
@@ -161,6 +161,14 @@ def _nodes(capacity: CapacityView) -> str:
     more = f", {capacity.burst_nodes} more when pods wait" if capacity.burst_nodes else ""
     each = f", {capacity.nodes_per_replica} for each replica" if capacity.nodes_per_replica > 1 else ""
     return f"{capacity.nodes} x {capacity.node_type}{more}{each}"
+
+
+def _gpus(capacity: CapacityView) -> str:
+    claim, what = capacity.claim, capacity.gpu_resource
+    if claim is not None:
+        part = f" (MIG {claim.mig_profile})" if claim.mig_profile else ""
+        what = f"device of class {claim.device_class}{part}"
+    return f"{capacity.gpus_per_replica} x {what} per replica, {capacity.gpus_total} in total"
 
 
 def _gpu_memory(memory: GpuMemoryView | None) -> str | None:

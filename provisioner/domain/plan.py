@@ -43,8 +43,20 @@ class GpuMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceClaim:
+    """What stands for a GPU where replicas claim devices (DRA): one of a device class, which a driver publishes;
+    `mig_profile` where it is a part of a GPU."""
+
+    device_class: str
+    driver: str
+    mig_profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityPlan:
     """What it takes: nodes of one node type (full name `<provider>.<type>`), GPUs per replica, bytes of GPU memory.
+
+    GPUs are counted by the extended resource `gpu_resource` or, where that is None, as devices of `claim`.
 
     `nodes` stand ready for as long as the endpoint lives, `burst_nodes` come when pods wait for them. A replica spans
     `nodes_per_replica` nodes with one pod on each. `memory_bytes` is what one replica needs.
@@ -52,13 +64,14 @@ class CapacityPlan:
 
     node_type: str
     nodes: int
-    gpu_resource: str
+    gpu_resource: str | None
     gpus_per_replica: int
     memory_bytes: int
     burst_nodes: int = 0
     nodes_per_replica: int = 1
     gpus_total: int = 0
     gpu_memory: GpuMemory | None = None
+    claim: DeviceClaim | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

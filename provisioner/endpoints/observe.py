@@ -29,7 +29,7 @@ from provisioner.platform.kinds import (
     STATEFUL_SET,
     VIRTUAL_CLUSTER_INSTANCE,
 )
-from provisioner.platform.nodes import ClaimStatus, NodeStatus, parse_claims, parse_node
+from provisioner.platform.nodes import ClaimStatus, NodeStatus, count_devices, parse_claims, parse_node
 from provisioner.platform.route import GatewayStatus, RouteStatus, parse_gateway, parse_route
 from provisioner.platform.workload import WorkloadStatus, parse_workload
 from provisioner.probe.interface import ProbeResult
@@ -41,7 +41,7 @@ ENDPOINT_LABEL = "tenantry.io/endpoint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantObservation:
-    """What the tenant cluster says. `resource_slices` counts DRA's, read where no node offers the extended resource."""
+    """What the tenant cluster says. `devices` counts those to be claimed (DRA), read where replicas claim some."""
 
     nodes: tuple[NodeStatus, ...]
     workload: WorkloadStatus | None
@@ -49,7 +49,7 @@ class TenantObservation:
     routes: tuple[RouteStatus, ...]
     leases: frozenset[str]
     has_namespace: bool
-    resource_slices: int
+    devices: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,18 +122,23 @@ async def _read_tenant(cluster: Cluster, plan: EndpointPlan) -> TenantObservatio
         cluster.list(HTTP_ROUTE, namespace=TENANT_NAMESPACE, labels=labels),
         cluster.list(LEASE, namespace=TENANT_NAMESPACE, labels=labels),
     )
-    found = tuple(parse_node(node) for node in nodes)
-    offers = any(node.resources.get(plan.capacity.gpu_resource) for node in found)
-    slices = [] if offers or not plan.capacity.gpus_per_replica else await cluster.list(RESOURCE_SLICE)
     return TenantObservation(
-        nodes=found,
+        nodes=tuple(parse_node(node) for node in nodes),
         workload=parse_workload(stateful_set, pods) if stateful_set else None,
         gateway=parse_gateway(gateway) if gateway else None,
         routes=tuple(parse_route(route) for route in routes),
         leases=frozenset(str(lease["metadata"]["name"]) for lease in leases),
         has_namespace=namespace is not None and not namespace["metadata"].get("deletionTimestamp"),
-        resource_slices=len(slices),
+        devices=await _count_devices(cluster, plan),
     )
+
+
+async def _count_devices(cluster: Cluster, plan: EndpointPlan) -> int:
+    claim = plan.capacity.claim
+    if claim is None or not plan.capacity.gpus_per_replica:
+        return 0
+    slices = await cluster.list(RESOURCE_SLICE)
+    return count_devices(slices, driver=claim.driver, mig_profile=claim.mig_profile)
 
 
 async def _probe(world: World, plan: EndpointPlan, tenant: TenantObservation) -> tuple[ProbeResult, ...]:

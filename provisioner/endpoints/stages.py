@@ -129,12 +129,16 @@ def _only_the_model_waits(plan: EndpointPlan, tenant: TenantObservation | None, 
 
 
 def _gpus(plan: EndpointPlan, tenant: TenantObservation | None) -> Stage:
-    name, resource = StageName.ARGO_SYNC, plan.capacity.gpu_resource
-    wanted = plan.capacity.gpus_per_replica * wanted_replicas(plan)
-    offered = sum(node.resources.get(resource, 0) for node in tenant.nodes) if tenant else 0
-    if offered >= wanted or (tenant and tenant.resource_slices):
+    name, capacity = StageName.ARGO_SYNC, plan.capacity
+    wanted = capacity.gpus_per_replica * wanted_replicas(plan)
+    if capacity.claim:
+        what, offered = f"devices for {capacity.claim.device_class}", tenant.devices if tenant else 0
+    else:
+        what = capacity.gpu_resource or ""
+        offered = sum(node.resources.get(what, 0) for node in tenant.nodes) if tenant else 0
+    if offered >= wanted:
         return Stage(name=name, state=_DONE)
-    return Stage(name=name, reason="GpusNotAllocatable", message=f"{resource}: {offered} of {wanted}")
+    return Stage(name=name, reason="GpusNotAllocatable", message=f"{what}: {offered} of {wanted}")
 
 
 def _route(plan: EndpointPlan, seen: Observation) -> Stage:

@@ -1,4 +1,4 @@
-"""Node claims on the Platform and nodes in a tenant cluster: what capacity has joined. Pure."""
+"""Node claims on the Platform, nodes and devices in a tenant cluster: what capacity has joined. Pure."""
 
 from __future__ import annotations
 
@@ -59,6 +59,20 @@ def parse_node(manifest: Manifest) -> NodeStatus:
             if "/" in name and str(amount).isascii() and str(amount).isdigit()
         },
     )
+
+
+def count_devices(slices: Iterable[Manifest], *, driver: str, mig_profile: str | None) -> int:
+    """Devices that a driver publishes for claims (DRA), of one MIG profile where it is named."""
+    specs = [manifest.get("spec") or {} for manifest in slices]
+    devices = [device for spec in specs if spec.get("driver") == driver for device in spec.get("devices") or ()]
+    return sum(1 for device in devices if mig_profile is None or _mig_profile(device, driver) == mig_profile)
+
+
+def _mig_profile(device: Manifest, driver: str) -> str | None:
+    """An attribute without a domain is of the driver's own."""
+    attributes = device.get("attributes") or {}
+    found = attributes.get("profile") or attributes.get(f"{driver}/profile") or {}
+    return found.get("string")
 
 
 def _claim(manifest: Manifest) -> ClaimStatus:

@@ -119,8 +119,10 @@ def known_signals(signals: tuple[str, ...], runtime: Runtime) -> tuple[str, ...]
 
 
 def gpu_resource(plan: EndpointPlan) -> str | None:
-    """The extended resource of a replica's GPUs, None where it has none."""
-    return plan.capacity.gpu_resource if plan.capacity.gpus_per_replica else None
+    """What a replica's GPUs are asked for as, the extended resource or the device class; None where it has none."""
+    capacity = plan.capacity
+    asked_as = capacity.claim.device_class if capacity.claim else capacity.gpu_resource
+    return asked_as if capacity.gpus_per_replica else None
 
 
 def quota_resource(tier: Tier) -> str:

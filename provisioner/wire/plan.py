@@ -29,18 +29,30 @@ class GpuMemoryView(Message):
     longest_context: int | None
 
 
+class DeviceClaimView(Message):
+    """What stands for a GPU where replicas claim devices (DRA): a device class, and the profile of a part."""
+
+    device_class: str
+    driver: str
+    mig_profile: str | None
+
+
 class CapacityView(Message):
-    """Nodes and GPU memory. `nodes` stand ready, `burstNodes` come when pods wait for them."""
+    """Nodes and GPU memory. `nodes` stand ready, `burstNodes` come when pods wait for them.
+
+    GPUs are counted by an extended resource, or as the devices that `claim` names.
+    """
 
     node_type: str
     nodes: int
     burst_nodes: int
     nodes_per_replica: int
-    gpu_resource: str
+    gpu_resource: str | None
     gpus_per_replica: int
     gpus_total: int
     memory_bytes: int
     gpu_memory: GpuMemoryView | None
+    claim: DeviceClaimView | None
 
 
 class AdapterView(Message):

@@ -17,6 +17,7 @@ from provisioner.catalog.site import Site, StorageSettings
 from provisioner.catalog.tier import Autoscaling
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Severity
+from provisioner.domain.plan import DeviceClaim
 
 CATALOG = load_catalog()
 SITE = load_site(example_site())
@@ -154,6 +155,18 @@ def test_a_horizontal_pod_autoscaler_neither_sleeps_nor_looks_at_the_gateway() -
     asleep = {**by_gateway, "scaling": {"minReplicas": 0, "maxReplicas": 1}}
     assert [finding.rule for finding in forecast(by_gateway, catalog=catalog).findings] == ["signal-not-scaled"]
     assert [finding.rule for finding in forecast(asleep, catalog=catalog).findings] == ["cannot-wake"]
+
+
+def test_gpus_of_a_tier_that_claims_devices_are_devices_of_its_class() -> None:
+    """Ledger: CAP-02, GPU-02."""
+    whole = forecast(GOOD).plan
+    parts = forecast({**GOOD, "tier": "partitioned"}).plan
+    assert whole is not None
+    assert parts is not None
+    assert (whole.capacity.gpu_resource, whole.capacity.claim) == ("nvidia.com/gpu", None)
+    claim = DeviceClaim(device_class="tenantry-partitioned", driver="gpu.nvidia.com", mig_profile="3g.40gb")
+    assert (parts.capacity.gpu_resource, parts.capacity.claim) == (None, claim)
+    assert (parts.capacity.gpus_per_replica, parts.capacity.gpus_total) == (1, 2)
 
 
 @pytest.mark.parametrize(("free", "mode"), [(0, "replace"), (8, "replace"), (15, "replace"), (16, "parallel")])

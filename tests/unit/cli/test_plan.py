@@ -101,6 +101,30 @@ def test_the_pool_that_serves_an_endpoint_is_written_beside_it(request_file: Pat
     assert main(["lint", str(out)]) == 0
 
 
+def test_people_read_what_is_really_claimed(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    request_file.write_text(REQUEST.replace("dedicated", "partitioned"))
+    assert main(["plan", "-f", str(request_file)]) == 0
+    told = capsys.readouterr().out
+    assert "1 x device of class tenantry-partitioned (MIG 3g.40gb) per replica, 2 in total" in told
+    assert "nvidia.com/gpu" not in told
+
+
+def test_what_the_site_lacks_is_told_beside_the_plan(
+    request_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shipped = (Path(__file__).parents[3] / "provisioner" / "catalog" / "example-site.yaml").read_text()
+    site = tmp_path / "site.yaml"
+    site.write_text("".join(line for line in shipped.splitlines(True) if not line.startswith("metricsUrl:")))
+    monkeypatch.setenv("TENANTRY_SITE", str(site))
+    request_file.write_text(f"{REQUEST}serving: {{autoscalingSignal: gateway-queue}}\n")
+    out = tmp_path / "out"
+    code, answer = planned(capsys, "-f", str(request_file), "--out", str(out))
+    [finding] = answer["findings"]
+    assert (code, finding["rule"], finding["line"]) == (1, "site-incomplete", 7)
+    assert answer["plan"]["placement"]["project"] == "acme-dedicated"
+    assert not out.exists()
+
+
 def test_nothing_is_written_for_a_refused_request(request_file: Path, tmp_path: Path) -> None:
     request_file.write_text(REQUEST.replace("acme", "pool"))
     assert main(["plan", "-f", str(request_file), "--out", str(tmp_path / "out")]) == 1
@@ -127,6 +151,23 @@ def test_a_providers_own_folder_extends_and_replaces_ours(
     code, answer = planned(capsys, "-f", str(request_file), "--catalog", str(own))
     assert code == 1
     assert {finding["file"] for finding in answer["findings"]} == {"models/acme--private.yaml"}
+
+
+def test_what_the_policies_would_refuse_is_an_error_with_object_and_fix(
+    request_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "applications/runtimes/_shared/replica/service.yaml.j2"
+    part = tmp_path / "own" / name
+    part.parent.mkdir(parents=True)
+    shipped = (Path(__file__).parents[3] / name).read_text()
+    part.write_text(shipped.replace("spec:", "spec:\n  type: LoadBalancer", 1))
+    code, answer = planned(capsys, "-f", str(request_file), "--catalog", str(tmp_path / "own"))
+    assert code == 1
+    assert answer["plan"]["objects"]["Service"] >= 2
+    for finding in answer["findings"]:
+        assert (finding["rule"], finding["path"], finding["file"]) == ("policy-service-exposure", "spec.type", "")
+        assert finding["object"].startswith("Service inference/")
+        assert finding["fix"]
 
 
 def test_a_template_of_a_providers_own_is_rendered(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from provisioner.domain.conditions import StageName, StageState
+from provisioner.domain.plan import DeviceClaim, EndpointPlan
 from provisioner.endpoints.observe import Observation, TenantObservation
 from provisioner.endpoints.stages import derive_stages
 from provisioner.platform.application import ApplicationStatus, ResourceHealth
@@ -47,7 +48,7 @@ TENANT = TenantObservation(
     routes=ROUTES,
     leases=frozenset(),
     has_namespace=True,
-    resource_slices=0,
+    devices=0,
 )
 SEEN = Observation(
     instance=INSTANCE,
@@ -70,9 +71,9 @@ def runtime(**changes: Any) -> Observation:
     return replace(SEEN, applications=(STACK, replace(RUNTIME, **changes)))
 
 
-def unmet(seen: Observation) -> dict[StageName, tuple[str, str]]:
+def unmet(seen: Observation, *, plan: EndpointPlan = PLAN) -> dict[StageName, tuple[str, str]]:
     """The stages that are not done, with state and reason."""
-    stages = derive_stages(PLAN, seen, commit=COMMIT)
+    stages = derive_stages(plan, seen, commit=COMMIT)
     assert [stage.name for stage in stages] == list(StageName)[3:8]
     return {stage.name: (stage.state, stage.reason) for stage in stages if stage.state is not StageState.DONE}
 
@@ -185,8 +186,13 @@ def test_failing_pod_is_shown_before_one_that_waits() -> None:
     assert unmet(tenant(workload=workload))[StageName.LOADING] == (StageState.ERROR, "CrashLoopBackOff")
 
 
-def test_resource_slices_stand_for_allocatable_gpus() -> None:
-    assert unmet(tenant(nodes=(replace(NODE, resources={}),), resource_slices=1)) == {}
+def test_devices_that_replicas_claim_stand_for_allocatable_gpus() -> None:
+    """Ledger: CAP-04."""
+    claim = DeviceClaim(device_class="tenantry-partitioned", driver="gpu.nvidia.com", mig_profile="3g.40gb")
+    plan = replace(PLAN, capacity=replace(PLAN.capacity, gpu_resource=None, claim=claim))
+    assert unmet(tenant(devices=1), plan=plan) == {}
+    found = unmet(tenant(devices=0), plan=plan)
+    assert found == {StageName.ARGO_SYNC: (StageState.PENDING, "GpusNotAllocatable")}
 
 
 def test_tenant_cluster_that_does_not_answer_is_told_as_such() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from provisioner.embedded.controllers.nodes.devices import resource_slice
 from provisioner.embedded.controllers.nodes.pools import (
     EMPTY_SINCE,
     dynamic_claims,
@@ -18,6 +19,7 @@ from provisioner.embedded.controllers.nodes.pools import (
 )
 from provisioner.embedded.controllers.nodes.selection import choose_node_type, cost_of, matches, quantity
 from provisioner.embedded.controllers.platform.config import Disruption, Pool, Requirement
+from provisioner.platform.nodes import count_devices
 
 Json = dict[str, Any]
 _GPU_TYPE = [{"key": "vcluster.com/node-type", "operator": "In", "values": ["laptop.gpu"]}]
@@ -170,3 +172,28 @@ def test_empty_node_is_given_back_after_a_while(after: str, due: bool) -> None:
     claim: Json = {"metadata": {"annotations": {EMPTY_SINCE: mark}}}
     assert is_due(claim, Pool(name="burst", disruption=Disruption(consolidate_after=after)), now) is due
     assert not is_due({"metadata": {}}, Pool(name="burst"), now)
+
+
+def _node(gpus: str | None, **labels: str) -> Json:
+    capacity = {"cpu": "4"} if gpus is None else {"cpu": "4", "nvidia.com/gpu": gpus}
+    return {"metadata": {"name": "node-0", "labels": labels}, "status": {"capacity": capacity}}
+
+
+def test_node_publishes_its_gpus_as_devices() -> None:
+    found = resource_slice(_node("2"))
+    assert found is not None
+    assert count_devices([found], driver="gpu.nvidia.com", mig_profile=None) == 2
+    assert count_devices([found], driver="gpu.nvidia.com", mig_profile="3g.40gb") == 0
+    assert count_devices([found], driver="gpu.amd.com", mig_profile=None) == 0
+    assert found["spec"]["nodeName"] == "node-0"
+
+
+def test_node_with_a_mig_layout_publishes_parts_of_its_gpus() -> None:
+    found = resource_slice(_node("2", **{"nvidia.com/mig.config": "all-3g.40gb"}))
+    assert found is not None
+    assert count_devices([found], driver="gpu.nvidia.com", mig_profile="3g.40gb") == 4
+    assert len({device["name"] for device in found["spec"]["devices"]}) == 4
+
+
+def test_node_without_gpus_publishes_nothing() -> None:
+    assert resource_slice(_node(None)) is None
