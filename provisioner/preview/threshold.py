@@ -1,0 +1,17 @@
+"""What ends a preview with a code other than 0, as somebody chose it; alone, so that the command line starts fast."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class FailOn(StrEnum):
+    """What ends with a code other than 0, each with all before it."""
+
+    NEVER = "never"
+    FINDING = "finding"
+    """New errors, and what the head side cannot render any more."""
+    DISRUPTIVE = "disruptive"
+    """Pods that restart, or worse."""
+    CHANGE = "change"
+    """Anything that differs."""
