@@ -19,7 +19,7 @@ from tests.conformance.servers import Server
 from tests.engines import require_engine
 
 OLDEST_KUBECTL = 27
-"""Older ones read OpenAPI v2 as protobuf, which the embedded server does not speak."""
+"""Older ones validate by themselves what servers validate today, and print other things."""
 
 _numbers = itertools.count(1)
 APPLY = {"Content-Type": "application/apply-patch+yaml"}

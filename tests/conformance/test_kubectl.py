@@ -196,6 +196,34 @@ def test_imperative_commands_work(kubectl: Kubectl, api: Api) -> None:
     kubectl("delete", "deployment/web", "configmap/settings", "--cascade=background")
 
 
+def test_commands_that_send_protocol_buffers_work(kubectl: Kubectl, api: Api, unique: str) -> None:
+    kubectl("create", "namespace", unique)
+    kubectl("create", "configmap", "settings", "--from-literal=one=1")
+    kubectl("create", "secret", "generic", "keys", "--from-literal=two=2")
+    kubectl("create", "deployment", "web", "--image=registry.example.com/web:1", "--replicas=2", "--port=80")
+    kubectl("create", "job", "once", "--image=registry.example.com/once:1")
+    kubectl("create", "role", "reader", "--verb=get", "--resource=pods")
+    kubectl("create", "rolebinding", "readers", "--role=reader", "--serviceaccount=acme:default")
+    kubectl("create", "quota", "limits", "--hard=pods=3,requests.cpu=1500m")
+    kubectl("create", "poddisruptionbudget", "web", "--selector=app=web", "--min-available=50%")
+    kubectl("create", "ingress", "web", "--rule=acme.example.com/*=web:80")
+    kubectl("autoscale", "deployment", "web", "--max=3", "--cpu=50")
+    assert kubectl("auth", "can-i", "create", "pods").stdout.strip() == "yes"
+    assert api.get(f"/api/v1/namespaces/{unique}")["metadata"]["name"] == unique
+    assert api.get(api.path("configmaps", "settings"))["data"] == {"one": "1"}
+    assert api.get(api.path("secrets", "keys"))["data"] == {"two": "Mg=="}
+    web = api.get(api.path("deployments", "web", group="apps/v1"))["spec"]
+    assert (web["replicas"], web["template"]["spec"]["containers"][0]["ports"][0]["containerPort"]) == (2, 80)
+    assert api.get(api.path("resourcequotas", "limits"))["spec"]["hard"] == {"pods": "3", "requests.cpu": "1500m"}
+    budget = api.get(api.path("poddisruptionbudgets", "web", group="policy/v1"))["spec"]
+    assert budget == {"minAvailable": "50%", "selector": {"matchLabels": {"app": "web"}}}
+    path = api.get(api.path("ingresses", "web", group="networking.k8s.io/v1"))["spec"]["rules"][0]["http"]["paths"][0]
+    assert path["backend"] == {"service": {"name": "web", "port": {"number": 80}}}
+    role = api.get(api.path("roles", "reader", group="rbac.authorization.k8s.io/v1"))
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    kubectl("delete", "namespace", unique, "--wait=false")
+
+
 def test_strict_validation_is_done_by_the_server(kubectl: Kubectl) -> None:
     document = deployment("web", replicaz=3)
     refused = kubectl("apply", "-f", "-", text=yaml.safe_dump(document), code=1)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from provisioner.domain.errors import RejectedError
+from provisioner.domain.errors import RejectedError, TenantryError
 from provisioner.embedded.controllers.api import Api, open_session
 from provisioner.embedded.controllers.core.kinds import (
     CONFIG_MAP,
@@ -36,6 +36,7 @@ from provisioner.embedded.survey import DEFINITION
 from provisioner.embedded.target import read_target
 from provisioner.platform.interface import Kind
 from tests.conformance import servers
+from tests.conformance.conftest import widget_crd
 from tests.contract.embedded import DEADLINE_SECONDS, create, eventually, publish
 from tests.contract.embedded import NAMESPACE as PROJECT_NAMESPACE
 
@@ -77,10 +78,18 @@ class Playground:
         return await self.api.apply(kind, manifest, manager="acme")
 
 
+@pytest.fixture(params=["embedded", pytest.param("kube-apiserver", marks=NEEDS_SERVER)])
+async def playground(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Playground]:
+    """The command with an API server of its own, and attached to a real one."""
+    attach = request.getfixturevalue("kubeconfig") if request.param == "kube-apiserver" else None
+    async with playing(attach, tmp_path / "state") as found:
+        yield found
+
+
 @asynccontextmanager
-async def playing(kubeconfig: Path, state: Path) -> AsyncIterator[Playground]:
+async def playing(attach: Path | None, state: Path) -> AsyncIterator[Playground]:
     """Run the command until it says `ready`; at the end it must stop by itself when told."""
-    command = [sys.executable, "-m", "provisioner.cli", "embedded", "--attach", str(kubeconfig)]
+    command = [sys.executable, "-m", "provisioner.cli", "embedded", *(["--attach", str(attach)] if attach else [])]
     command += ["--state", str(state), "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
@@ -105,51 +114,63 @@ def _read_until_ready(process: subprocess.Popen[str]) -> str:
     raise AssertionError(f"it ended: {said}")
 
 
+async def test_everything_that_clients_wait_for_becomes_so(playground: Playground) -> None:
+    api = playground.api
+    await apply_workloads(playground, "acme")
+
+    found = await waited(api, DEPLOYMENT, "web", "acme", lambda item: is_true(item, "Available"))
+    revision = "deployment.kubernetes.io/revision"
+    await waited(api, DEPLOYMENT, "web", "acme", lambda item: revision in item["metadata"]["annotations"])
+    [replica_set] = await api.list(REPLICA_SET, namespace="acme")
+    conditions = {entry["type"]: entry["reason"] for entry in found["status"]["conditions"]}
+    assert conditions["Progressing"] == "NewReplicaSetAvailable"
+    assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+    assert replica_set["metadata"]["annotations"][revision] == "1"
+    assert replica_set["metadata"]["ownerReferences"][0]["uid"] == found["metadata"]["uid"]
+
+    found = await waited(api, STATEFUL_SET, "data", "acme", lambda item: item["status"].get("readyReplicas") == 1)
+    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+    await waited(api, JOB, "once", "acme", lambda item: is_true(item, "Complete"))
+    await waited(api, VOLUME_CLAIM, "disk-data-0", "acme", lambda item: item["status"]["phase"] == "Bound")
+    await waited(api, QUOTA, "limits", "acme", lambda item: item["status"].get("hard") == {"pods": "9"})
+    await waited(api, ENDPOINTS, "web", "acme", lambda item: item["subsets"][0]["addresses"])
+    await waited(api, CERTIFICATE, "web", "acme", lambda item: is_true(item, "Ready"))
+    assert await api.get(SECRET, "web-tls", namespace="acme")
+    told = {event["reason"] for event in await api.list(EVENT, namespace="acme")}
+    assert "StandIn" in told
+
+
+async def test_foreground_deletion_ends_whatever_the_kind(playground: Playground) -> None:
+    api = playground.api
+    await apply_workloads(playground, "goes")
+    role = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
+    await playground.apply({**metadata(role, "nothing", "goes"), "rules": []})
+    await waited(api, DEPLOYMENT, "web", "goes", lambda item: is_true(item, "Available"))
+    for kind, name in ((DEPLOYMENT, "web"), (role, "nothing"), (CERTIFICATE, "web")):
+        await api.delete(kind, name, namespace="goes", propagation="Foreground")
+        await eventually(lambda kind=kind, name=name: api.get(kind, name, namespace="goes"), lambda item: not item)  # type: ignore[misc]
+    assert await api.list(REPLICA_SET, namespace="goes") == []
+    await api.delete(NAMESPACE, "goes", propagation="Foreground")
+    await eventually(lambda: api.get(NAMESPACE, "goes"), lambda item: item is None)
+
+
+async def test_foreground_deletion_ends_also_for_kinds_that_came_later(playground: Playground) -> None:
+    api = playground.api
+    await playground.apply(widget_crd("acme.example.com"))
+    widgets = Kind("acme.example.com", "v1", "Widget", "widgets")
+    await eventually(lambda: served(api, widgets), bool)
+    await playground.apply(metadata(widgets, "one", "default"))
+    await api.delete(widgets, "one", namespace="default", propagation="Foreground")
+    await eventually(lambda: api.get(widgets, "one", namespace="default"), lambda item: item is None)
+    await api.delete(DEFINITION, "widgets.acme.example.com", propagation="Foreground")
+    await eventually(lambda: api.get(DEFINITION, "widgets.acme.example.com"), lambda item: item is None)
+
+
 @NEEDS_SERVER
-async def test_everything_that_clients_wait_for_becomes_so(kubeconfig: Path, tmp_path: Path) -> None:
+async def test_command_says_what_it_plays(kubeconfig: Path, tmp_path: Path) -> None:
     async with playing(kubeconfig, tmp_path / "state") as playground:
-        api = playground.api
-        assert "plays: vCluster Platform" in playground.said
-        assert "plays: controller manager" in playground.said
-        await apply_workloads(playground, "acme")
-
-        found = await waited(api, DEPLOYMENT, "web", "acme", lambda item: is_true(item, "Available"))
-        [replica_set] = await api.list(REPLICA_SET, namespace="acme")
-        conditions = {entry["type"]: entry["reason"] for entry in found["status"]["conditions"]}
-        assert conditions["Progressing"] == "NewReplicaSetAvailable"
-        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
-        revision = "deployment.kubernetes.io/revision"
-        await waited(api, DEPLOYMENT, "web", "acme", lambda item: revision in item["metadata"]["annotations"])
-        assert replica_set["metadata"]["annotations"][revision] == "1"
-        assert replica_set["metadata"]["ownerReferences"][0]["uid"] == found["metadata"]["uid"]
-
-        found = await waited(api, STATEFUL_SET, "data", "acme", lambda item: item["status"].get("readyReplicas") == 1)
-        assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
-        await waited(api, JOB, "once", "acme", lambda item: is_true(item, "Complete"))
-        await waited(api, VOLUME_CLAIM, "disk-data-0", "acme", lambda item: item["status"]["phase"] == "Bound")
-        await waited(api, QUOTA, "limits", "acme", lambda item: item["status"].get("hard") == {"pods": "9"})
-        await waited(api, ENDPOINTS, "web", "acme", lambda item: item["subsets"][0]["addresses"])
-        await waited(api, CERTIFICATE, "web", "acme", lambda item: is_true(item, "Ready"))
-        assert await api.get(SECRET, "web-tls", namespace="acme")
-        told = {event["reason"] for event in await api.list(EVENT, namespace="acme")}
-        assert "StandIn" in told
-
-
-@NEEDS_SERVER
-async def test_foreground_deletion_ends_whatever_the_kind(kubeconfig: Path, tmp_path: Path) -> None:
-    async with playing(kubeconfig, tmp_path / "state") as playground:
-        api = playground.api
-        await playground.apply(namespace("goes"))
-        await apply_workloads(playground, "goes")
-        role = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
-        await playground.apply({**metadata(role, "nothing", "goes"), "rules": []})
-        await waited(api, DEPLOYMENT, "web", "goes", lambda item: is_true(item, "Available"))
-        for kind, name in ((DEPLOYMENT, "web"), (role, "nothing"), (CERTIFICATE, "web")):
-            await api.delete(kind, name, namespace="goes", propagation="Foreground")
-            await eventually(lambda kind=kind, name=name: api.get(kind, name, namespace="goes"), lambda item: not item)  # type: ignore[misc]
-        assert await api.list(REPLICA_SET, namespace="goes") == []
-        await api.delete(NAMESPACE, "goes", propagation="Foreground")
-        await eventually(lambda: api.get(NAMESPACE, "goes"), lambda item: item is None)
+        for role in ("vCluster Platform and Argo CD", "cert-manager", "controller manager", "tenant clusters"):
+            assert f"plays: {role}" in playground.said
 
 
 @NEEDS_SERVER
@@ -313,9 +334,18 @@ async def waited(api: Api, kind: Kind, name: str, namespace: str, until: Any) ->
     return found
 
 
+async def served(api: Api, kind: Kind) -> bool:
+    """Whether a kind can be listed."""
+    try:
+        await api.list(kind)
+    except TenantryError:
+        return False
+    return True
+
+
 async def read_or_none(api: Api, kind: Kind, name: str) -> Json | None:
     """An object of the default namespace; None also while its cluster is not served."""
     try:
         return await api.get(kind, name, namespace="default")
-    except Exception:
+    except TenantryError:
         return None

@@ -75,6 +75,6 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
         position += 1
         found |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return found, position
+            return found & 0xFFFF_FFFF_FFFF_FFFF, position
         shift += 7
     raise ValueError(f"reading a protocol buffer: a number without an end at byte: {position}")

@@ -1,4 +1,4 @@
-"""Bodies in and out: JSON and YAML to objects, objects and errors to answers.
+"""Bodies in and out: JSON, YAML and protocol buffers to objects, objects and errors to answers.
 
 People's YAML is read as kubectl reads it (no dates, no base-60 numbers, `1e3` a number), which no Python parser does by
 itself. Nothing here decides anything.
@@ -14,7 +14,7 @@ import orjson
 import yaml
 from aiohttp import web
 
-from provisioner.embedded.apiserver import status
+from provisioner.embedded.apiserver import bodies, status
 from provisioner.embedded.apiserver.shape import Json
 from provisioner.embedded.apiserver.status import StatusError
 
@@ -56,7 +56,8 @@ def check_accept(request: web.Request) -> None:
 
 
 async def read_json(request: web.Request) -> Any:
-    """The body of a request, which may be JSON or YAML whatever its type says. Raises 400 on neither."""
+    """The body of a request, which may be JSON or YAML whatever its type says unless that is protocol buffers. Raises
+    400 on anything else."""
     try:
         body = await request.read()
     except web.RequestPayloadError as error:
@@ -64,8 +65,10 @@ async def read_json(request: web.Request) -> Any:
     if not body:
         return None
     if request.content_type == PROTOBUF:
-        # kubectl's imperative `create <kind>` sends it; the public definitions do not say how to read it.
-        raise status.unsupported_media_type("application/json, application/yaml")
+        try:
+            return bodies.decode(body)
+        except bodies.Unreadable as error:
+            raise status.bad_request(f"the object provided is unrecognized: {error}") from error
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError as error:

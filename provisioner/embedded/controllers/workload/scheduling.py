@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from provisioner.domain.clock import Clock
-from provisioner.embedded.controllers.api import Api, Json
+from provisioner.embedded.controllers.api import Api, Json, spec_of
 from provisioner.embedded.controllers.conditions import Condition, write_conditions
 from provisioner.embedded.controllers.core.quantity import Resources, add_up, read_resources
 from provisioner.embedded.controllers.kinds import NODE, POD
@@ -32,13 +32,13 @@ def requests_of(pod: Json) -> Resources:
 
 def why_not(pod: Json, node: Json, used: Resources) -> str | None:
     """What keeps a pod from a node of which `used` is taken, in the real scheduler's words; None when it fits."""
-    if node["spec"].get("unschedulable"):
+    if spec_of(node).get("unschedulable"):
         return "node(s) were unschedulable"
     if not is_true(node, "Ready"):
         return "node(s) were not ready"
     if not _is_selected(pod["spec"], node["metadata"].get("labels") or {}):
         return "node(s) didn't match Pod's node affinity/selector"
-    taint = _untolerated(pod["spec"].get("tolerations") or (), node["spec"].get("taints") or ())
+    taint = _untolerated(pod["spec"].get("tolerations") or (), spec_of(node).get("taints") or ())
     if taint is not None:
         return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
     free = read_resources((node.get("status") or {}).get("allocatable"))

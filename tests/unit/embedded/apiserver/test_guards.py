@@ -46,11 +46,12 @@ async def test_state_of_a_running_server_is_not_opened_twice(server: ApiServer, 
         await serve_api(state=tmp_path, host="127.0.0.1", port=0, clock=SteppedClock())
 
 
-async def test_body_in_protobuf_is_unsupported(http: httpx2.AsyncClient) -> None:
+@pytest.mark.parametrize("body", [b"k8s\x00", b"\x0a", b"k8s\x00\x0a\xff", b"k8s\x00\x0a\x04\x0a\x02v1"])
+async def test_protocol_buffer_that_cannot_be_read_is_a_bad_request(http: httpx2.AsyncClient, body: bytes) -> None:
     headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
-    answer = await http.post("/api/v1/namespaces/default/configmaps", content=b"k8s\x00", headers=headers)
-    assert answer.status_code == 415
-    assert "application/json" in answer.json()["message"]
+    answer = await http.post("/api/v1/namespaces/default/configmaps", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert "unrecognized" in answer.json()["message"]
 
 
 async def test_log_is_read_from_the_log_directory_only(http: httpx2.AsyncClient, tmp_path: Path) -> None:
