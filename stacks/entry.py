@@ -1,7 +1,6 @@
 """The door of every stack: reads its config and runs the program that it names.
 
-A refusal is a message without a traceback. Pulumi keeps the outputs of the run that ended last, well or not, so a run
-that is refused exports what the one before it did.
+A refusal is a message without a traceback. Pulumi keeps the outputs of the last update when one is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import pulumi
 from provisioner.domain.errors import RejectedError, TenantryError
 from stacks import tier
 from stacks.config import PlatformConfig, StackName, read_config
-from stacks.outputs import LastUpdate
+from stacks.outputs import read_published
 from stacks.platform import program as platform
 
 
@@ -25,20 +24,16 @@ async def main() -> None:
         stack=pulumi.get_stack(),
         root=Path(pulumi.runtime.get_root_directory()),
     )
-    last = LastUpdate(name)
     try:
-        values, secret_keys = pulumi.runtime.get_config_env(), pulumi.runtime.get_config_secret_keys_env()
-        config = read_config(values, name, secret_keys=secret_keys)
+        # Pulumi says null where there are none.
+        secret_keys = pulumi.runtime.get_config_secret_keys_env() or ()
+        config = read_config(pulumi.runtime.get_config_env(), name, secret_keys=secret_keys)
         if isinstance(config, PlatformConfig):
             platform.run(config)
         else:
-            await tier.run(config, published=await last.versions())
+            await tier.run(config, published=await read_published(name))
     except TenantryError as error:
-        await last.export_again()
         raise pulumi.RunError(_text(error)) from None
-    except Exception:
-        await last.export_again()
-        raise
 
 
 def _text(error: TenantryError) -> str:

@@ -1,7 +1,7 @@
 """Runs a stack's program without Pulumi's CLI, state or a cluster, and prints the graph of its resources as JSON.
 
 `python -m stacks.offline --stack dedicated-eu`, in a process of its own: Pulumi's runtime keeps one program per
-process. Secrets that the config wants get values made up here, and come out as `[secret]`.
+process. Secrets that the config may have get values made up here, and come out as `[secret]`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pulumi.runtime.proto import engine_pb2_grpc, resource_pb2_grpc
 
 from provisioner.catalog.document import read_document
 from provisioner.domain.errors import RejectedError
-from stacks.keys import KEYS, PLATFORM, PROJECT
+from stacks.keys import KEYS, PROJECT
 from stacks.recording import Engine, Graph, Monitor, Outputs
 
 ORGANIZATION = "organization"
@@ -61,9 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m stacks.offline", description=__doc__)
     parser.add_argument("--stack", required=True, help="name of the stack, as in Pulumi.<stack>.yaml")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="laid over the stack's file")
-    parser.add_argument(
-        "--secret", action="append", default=[], metavar="KEY", help="a further key to make a secret of"
-    )
     parser.add_argument("--outputs", type=Path, help="JSON: outputs of other stacks and of the last update, by stack")
     parser.add_argument("--folder", type=Path, default=PROGRAM.parent, help="folder of Pulumi.yaml")
     given = parser.parse_args(arguments)
@@ -100,7 +97,7 @@ def run_stack(run: Run, graph: Graph) -> pulumi.RunError | None:
 def _run_program(run: Run, address: str) -> None:
     """As Pulumi's language host does: config in the environment, then the folder of the program."""
     os.environ["PULUMI_CONFIG"] = json.dumps(dict(run.values))
-    os.environ["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(sorted(run.secret_keys))
+    os.environ["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(sorted(run.secret_keys) or None)
     pulumi.runtime.configure(
         pulumi.runtime.Settings(
             project=PROJECT,
@@ -128,10 +125,10 @@ def _run_folder() -> None:
 def _read_run(given: argparse.Namespace) -> Run:
     folder = given.folder.resolve()
     config = _stack_file(folder, given.stack) | dict(map(_pair, given.config))
-    needed = {f"{PROJECT}:{key}" for key, row in KEYS.items() if row.is_secret and row.is_required}
-    if config.get(f"{PROJECT}:program") != PLATFORM:
-        needed = set()
-    secret = needed | {_full_key(key) for key in given.secret} | {k for k, v in config.items() if v is None}
+    program = config.get(f"{PROJECT}:program")
+    secret = {_full_key(key) for key, row in KEYS.items() if row.is_secret and program in row.programs}
+    secret -= config.keys()
+    secret |= {key for key, value in config.items() if value is None}
     return Run(
         folder=folder,
         stack=given.stack,

@@ -45,21 +45,10 @@ async def read_platform(stack: str) -> PlatformOutputs:
     return PlatformOutputs(connector=connector, kubeconfig=None if secret is None else pulumi.Output.secret(secret))
 
 
-class LastUpdate:
-    """The outputs of a stack's own last update; there are none before the first."""
-
-    def __init__(self, name: StackName) -> None:
-        self._reference = pulumi.StackReference(name.full)
-
-    async def versions(self) -> dict[str, dict[str, str]]:
-        """What it published: version -> object -> digest."""
-        value = (await self._reference.get_output_details("versions")).value
-        return {str(version): _texts(contents) for version, contents in (value or {}).items()}
-
-    async def export_again(self) -> None:
-        """Export what it exported; secrets stay secret."""
-        for key in await self._reference.outputs.future() or {}:
-            pulumi.export(key, self._reference.get_output(key))
+async def read_published(name: StackName) -> dict[str, dict[str, str]]:
+    """What the last update of this stack published: version -> object -> digest; nothing before the first."""
+    value = (await pulumi.StackReference(name.full).get_output_details("versions")).value
+    return {str(version): _texts(contents) for version, contents in (value or {}).items()}
 
 
 def _texts(contents: Mapping[str, Any]) -> dict[str, str]:
