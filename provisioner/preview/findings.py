@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from provisioner.domain.finding import Finding, Severity
 from provisioner.preview.alike import Group, UnitPair
 from provisioner.preview.effect import Effect, Reach
+from provisioner.preview.isolation import isolation_findings
 from provisioner.preview.placeholders import of_plan
 from provisioner.preview.report import FieldChange, FindingChanges, FoundChange, ObjectChange
 from provisioner.preview.sides import Fleet, Rendition, Subject
@@ -92,6 +93,7 @@ def own_findings(
     found = [_tier_removed(tier, endpoints) for tier, endpoints in sorted(gone.items())]
     for group in groups:
         if group.units[0].unit.subject is Subject.TIER and group.tier not in gone:
+            found += [(group.tier, finding) for finding in isolation_findings(group)]
             for change in group.changes:
                 found += [(group.tier, finding) for finding in _of_versions(group.tier, change, fleet)]
     return found
@@ -123,8 +125,8 @@ def _of_versions(tier: str, change: ObjectChange, fleet: Fleet) -> Iterator[Find
         which = f"version `{number}`" if number else "an object whose name carries its version"
         yield Finding(
             reason="PublishedVersionChanged",
-            message=f"changing {change.kind} {change.name}: {which} is published, its endpoints follow at once: {path}",
-            hint=f"raise `version` in templates/{tier}/tier.yaml: endpoints stay at the old one until they are moved",
+            message=f"changing {change.kind} {change.name}: {which} is published, endpoints that pin it follow at once",
+            hint=f"raise `version` in templates/{tier}/tier.yaml; endpoints stay at the old one until they are moved",
             object=f"{change.kind} {change.name}",
             field=path,
         )

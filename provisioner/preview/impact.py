@@ -200,7 +200,11 @@ def _group(members: Sequence[Impact]) -> ImpactGroup:
 
 def _distinct(impacts: Sequence[Impact]) -> list[Rollout]:
     """The roll-outs, one for each pool: endpoints that share one restart together."""
-    shared = {rollout.pool or one.unit: rollout for one in impacts if (rollout := one.rollout)}
+    shared: dict[str, Rollout] = {}
+    for one in impacts:
+        if one.rollout:
+            known = shared.get(one.rollout.pool or one.unit, one.rollout)
+            shared[one.rollout.pool or one.unit] = max(known, one.rollout, key=lambda rollout: rollout.pods)
     return list(shared.values())
 
 

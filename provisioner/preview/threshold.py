@@ -10,7 +10,7 @@ class FailOn(StrEnum):
 
     NEVER = "never"
     FINDING = "finding"
-    """New errors, and what the head side cannot render any more."""
+    """New errors, what only one side can render, and tiers that go while endpoints live on them."""
     DISRUPTIVE = "disruptive"
     """Pods that restart, or worse."""
     CHANGE = "change"

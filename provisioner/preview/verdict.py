@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from provisioner.domain.finding import Severity
-from provisioner.preview.effect import Effect
 from provisioner.preview.report import Report
 from provisioner.preview.threshold import FailOn
 
@@ -14,22 +13,19 @@ _ORDER = tuple(FailOn)
 
 
 def exit_code(report: Report, fail_on: FailOn = FailOn.DISRUPTIVE) -> int:
-    """0 to go on, 3 for a disruptive change, 4 for new error findings or units that cannot be rendered any more, and,
-    whatever was asked for, 1 where nothing could be previewed."""
-    if report.units and report.failed == report.units:
-        return NOT_PREVIEWED
+    """0 to go on; 1 where something could not be previewed, or a tier goes while endpoints live on it; 4 for new error
+    findings; 3 for a disruptive change. The first that holds, in this order."""
     level = _ORDER.index(fail_on)
-    if level >= _ORDER.index(FailOn.FINDING) and _has_new_error(report):
-        return FINDINGS
-    if level >= _ORDER.index(FailOn.DISRUPTIVE) and report.effect.is_disruptive:
-        return DISRUPTIVE
-    if level >= _ORDER.index(FailOn.CHANGE) and (
-        report.effect > Effect.NOTHING or any(t.changes for t in report.tiers)
-    ):
-        return DISRUPTIVE
-    return 0
+    checks = (
+        (FailOn.FINDING, NOT_PREVIEWED, _is_broken(report)),
+        (FailOn.FINDING, FINDINGS, any(one.finding.severity is Severity.ERROR for one in report.findings.new)),
+        (FailOn.DISRUPTIVE, DISRUPTIVE, report.effect.is_disruptive),
+        (FailOn.CHANGE, DISRUPTIVE, any(tier.changes for tier in report.tiers)),
+    )
+    return next((code for needed, code, holds in checks if holds and level >= _ORDER.index(needed)), 0)
 
 
-def _has_new_error(report: Report) -> bool:
-    failed = any(failure.is_new for tier in report.tiers for failure in tier.failures)
-    return failed or any(one.finding.severity is Severity.ERROR for one in report.findings.new)
+def _is_broken(report: Report) -> bool:
+    """Whether a unit could be rendered on one side only, or endpoints lose their tier."""
+    one_sided = any(failure.is_new or failure.side == "base" for tier in report.tiers for failure in tier.failures)
+    return one_sided or any(tier.stranded for tier in report.tiers)

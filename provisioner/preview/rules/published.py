@@ -55,6 +55,12 @@ PUBLISHED_RULES: tuple[Rule, ...] = (
         "the component is pruned with all that it keeps",
         way=Way.REMOVED,
     ),
+    rule(
+        "ArgoCDApplicationTemplate",
+        _SOURCES + r"\[vnode",
+        Effect.PODS_RESTART,
+        "a restart of vNode restarts every pod in it",
+    ),
     rule("ArgoCDApplicationTemplate", _SOURCES, Effect.PODS_RESTART, "components restart; drivers drain GPUs first"),
     rule(
         "ArgoCDApplicationTemplate", r"spec\.template\.spec\.destination", Effect.DATA_LOST, "it moves to another place"

@@ -1,0 +1,108 @@
+"""Words that every rendering of a report shares: counts, durations, places, who is hit. Pure."""
+
+from __future__ import annotations
+
+from provisioner.preview.effect import Effect, Reach
+from provisioner.preview.report import CapacityNeed, ImpactGroup, ObjectChange, Report, Where
+
+_TENANTS_SHOWN = 3
+
+
+def count(number: int, noun: str) -> str:
+    """`1 endpoint`, `1,200 endpoints`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: int) -> str:
+    """`45 s`, `2 min 23 s`, `1 h 5 min`: what a person plans with."""
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes, rest = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def headline(report: Report) -> str:
+    """The worst that happens, in one sentence."""
+    if not report.tiers and not report.findings.new:
+        return "nothing differs"
+    if report.effect is Effect.NOTHING:
+        return "nothing happens to running endpoints"
+    return f"{report.effect.words}: the worst that happens to a running endpoint"
+
+
+def basis(report: Report) -> str:
+    """What the effects are about: endpoints that run, or reference cases in their place."""
+    if not report.endpoints:
+        return "No endpoint is known to run: each reference case stands for one."
+    hit = sum(impact.effect > Effect.NOTHING for impact in report.impacts)
+    rest = report.endpoints - hit
+    return f"{count(report.endpoints, 'endpoint')} run: {hit:,} affected, {rest:,} not."
+
+
+def places(where: Where) -> str:
+    """Where a change was found: `published · 2 cases · 200 endpoints of 37 tenants`."""
+    found = ["published"] if where.published else []
+    found += [count(len(where.cases), "case")] if where.cases else []
+    if where.endpoints:
+        found.append(f"{count(where.endpoints, 'endpoint')} of {count(where.tenants, 'tenant')}")
+    return " · ".join(found)
+
+
+def outcome(effect: Effect, reach: Reach) -> str:
+    """What happens and when: `pods restart, with its next roll-out`."""
+    if effect is Effect.NOTHING:
+        return effect.words
+    if reach is Reach.VERSION and effect is not Effect.NEW_VERSION:
+        return f"{effect.words}, once moved to the new version"
+    return effect.words if reach is Reach.VERSION else f"{effect.words}, {reach.words}"
+
+
+def change_outcome(change: ObjectChange) -> str:
+    """What the worst field of an object does, and when."""
+    return outcome(change.worst.effect, change.worst.reach)
+
+
+def tenants(group: ImpactGroup) -> str:
+    """Who is hit: `acme (12), globex (3) and 34 more`."""
+    names = [f"{name} ({number})" if number > 1 else name for name, number in group.tenants.items()]
+    more = len(names) - _TENANTS_SHOWN
+    return ", ".join(names[:_TENANTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def loads(group: ImpactGroup) -> str:
+    """How long a replica takes until it serves, empty where none restarts."""
+    if not group.load_seconds or not group.pods:
+        return ""
+    least, most = group.load_seconds
+    return duration(least) if least == most else f"{duration(least)} to {duration(most)}"
+
+
+def gap(group: ImpactGroup) -> str:
+    """For how long an endpoint may not answer at all."""
+    return f"up to {duration(group.gap_seconds)}" if group.gap_seconds else ""
+
+
+def because(group: ImpactGroup) -> str:
+    """Why, and what comes beside the worst."""
+    notes = [group.reason]
+    if group.at_once and group.reach is not Reach.PUBLISH:
+        notes.append(f"{group.at_once.words} at once")
+    if group.later > max(group.effect, Effect.NEW_VERSION):
+        notes.append(f"moving to the new version: {group.later.words}")
+    if replaced := group.ways.get("replace"):
+        notes.append(f"no room for both revisions: {count(replaced, 'endpoint')} replaced")
+    return "; ".join(notes)
+
+
+def room(need: CapacityNeed) -> str:
+    """Whether new revisions fit beside the old ones."""
+    words = {
+        "at once": "all of them fit at once",
+        "in turns": "roll out in turns",
+        "not beside": f"{count(need.replaced, 'endpoint')} replaced: no answer for up to {duration(need.gap_seconds)}",
+        "unknown": "nobody knows what is free",
+    }
+    return words[need.fits]

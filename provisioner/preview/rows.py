@@ -1,0 +1,87 @@
+"""A report as rows of cells: what a terminal makes its tables of. Pure; colours and widths are the command line's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from provisioner.preview import phrases
+from provisioner.preview.effect import Effect
+from provisioner.preview.report import FieldChange, ObjectChange, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Cells of one row; `effect` is what a colour may tell, `depth` how far it is indented."""
+
+    cells: tuple[str, ...]
+    effect: Effect = Effect.NOTHING
+    depth: int = 0
+
+
+EFFECT_TITLES = ("effect", "tier", "endpoints", "pods", "load time", "gap", "tenants", "why")
+CAPACITY_TITLES = ("node type", "endpoints", "all at once", "largest", "free", "")
+CHANGE_TITLES = ("object", "effect", "where")
+
+
+def effect_rows(report: Report) -> Iterator[Row]:
+    """What happens to endpoints, the worst first: cells as in EFFECT_TITLES."""
+    groups = [group for tier in report.tiers for group in tier.groups]
+    for group in sorted(groups, key=lambda group: (-group.effect, group.tier, -group.endpoints)):
+        cells = (
+            phrases.outcome(group.effect, group.reach),
+            group.tier,
+            f"{group.endpoints:,}",
+            f"{group.pods:,}" if group.pods else "",
+            phrases.loads(group),
+            phrases.gap(group),
+            phrases.tenants(group),
+            phrases.because(group),
+        )
+        yield Row(cells, group.effect)
+
+
+def capacity_rows(report: Report) -> Iterator[Row]:
+    """GPUs that both revisions take at once: cells as in CAPACITY_TITLES."""
+    for need in report.capacity:
+        free = "unknown" if need.free_gpus is None else f"{need.free_gpus:,}"
+        cells = (need.node_type, f"{need.endpoints:,}", f"{need.all_gpus:,}", f"{need.largest_gpus:,}", free)
+        yield Row((*cells, phrases.room(need)), Effect.PODS_RESTART if need.replaced else Effect.NOTHING)
+
+
+def change_rows(report: Report) -> Iterator[tuple[str, list[Row]]]:
+    """Objects and fields that differ, by tier, the worst first: cells as in CHANGE_TITLES, fields one step deeper."""
+    for tier in sorted(report.tiers, key=lambda tier: (-tier.effect, tier.name)):
+        if tier.changes:
+            state = f" ({tier.state})" if tier.state != "changed" else ""
+            yield f"{tier.name}{state}", [row for change in tier.changes for row in _rows_of(change)]
+
+
+def _rows_of(change: ObjectChange) -> Iterator[Row]:
+    yield Row((str(change), phrases.change_outcome(change), phrases.places(change.where)), change.effect)
+    for field in change.fields:
+        if field.path:
+            yield Row((field.path, phrases.outcome(field.effect, field.reach), _became(field)), field.effect, depth=1)
+
+
+def _became(field: FieldChange) -> str:
+    """`16Gi -> 20Gi`; `absent` for what is not there."""
+    before, after = ("absent" if value is None else value for value in (field.before, field.after))
+    return f"{before} -> {after}"
+
+
+def finding_rows(report: Report) -> Iterator[Row]:
+    """Findings that are new, then those that are fixed: what became of it, severity, rule, message and hint."""
+    for state, found in (("new", report.findings.new), ("fixed", report.findings.fixed)):
+        for one in found:
+            hint = f" ({one.finding.hint})" if one.finding.hint else ""
+            yield Row((state, one.finding.severity.value, one.finding.rule, f"{one.finding.message}{hint}"))
+
+
+def failure_rows(report: Report) -> Iterator[Row]:
+    """What could not be rendered: tier, unit and how many more, side, why."""
+    for tier in report.tiers:
+        for failure in tier.failures:
+            many = f" and {failure.units - 1:,} more" if failure.units > 1 else ""
+            for finding in failure.findings:
+                yield Row((tier.name, f"{failure.example}{many}", failure.side, str(finding)))
