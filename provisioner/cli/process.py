@@ -42,6 +42,7 @@ def embedded(
     gateway_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the tenants' Gateways.")] = 8403,
     public_port: Annotated[int, typer.Option(min=1, max=65535, help="Port our gateway serves customers on.")] = 8402,
     kubeconfig: Annotated[Path | None, typer.Option(help="Where the kubeconfig goes; default: in the state.")] = None,
+    empty: Annotated[bool, typer.Option("--empty", help="Leave out what a platform stack makes.")] = False,
     attach: Annotated[
         Path | None, typer.Option(help="Kubeconfig of a cluster to play in, instead of an API of our own.")
     ] = None,
@@ -49,7 +50,7 @@ def embedded(
     """Run the embedded control plane alone.
 
     A Kubernetes API, with stand-ins for vCluster Platform, Argo CD, nodes and model servers. With --attach they play in
-    the cluster of that kubeconfig's current context, as far as it has nobody for their parts.
+    the cluster of that kubeconfig's current context, as far as it has nobody for their parts, and it stays empty.
 
     Example: tenantry embedded --state ./laptop --port 8401 --kubeconfig ./laptop/kubeconfig
     """
@@ -57,7 +58,12 @@ def embedded(
     from provisioner.wiring import EmbeddedOptions, run_embedded
 
     options = EmbeddedOptions(
-        port=port, gateway_port=gateway_port, public_port=public_port, kubeconfig=kubeconfig, attach=attach
+        port=port,
+        gateway_port=gateway_port,
+        public_port=public_port,
+        kubeconfig=kubeconfig,
+        empty=empty,
+        attach=attach,
     )
     run_embedded(read_settings(), state=state, options=options)
 

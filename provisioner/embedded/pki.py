@@ -77,6 +77,13 @@ def issue(
     return _signed(builder, key, _private_key(authority))
 
 
+def check_authority(pair: Pair) -> Pair:
+    """The same, if it can sign. Raises ValueError when it cannot be read, InvariantError for another kind of key."""
+    x509.load_pem_x509_certificate(pair.certificate)
+    _private_key(pair)
+    return pair
+
+
 def server_context(authority: Pair, host: str, *, now: datetime) -> ssl.SSLContext:
     """What a server at `host` speaks TLS with: a new certificate by `authority`."""
     pair = issue(authority, host, now=now, lifetime=_YEARS_10, hostnames=[host])

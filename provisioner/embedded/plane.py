@@ -35,13 +35,14 @@ HOST = "127.0.0.1"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneOptions:
     """Where the state is, and the ports: of the API server, of tenants' Gateways, and the one that the Site names for
-    customers. 0 takes a free one for the API server."""
+    customers. 0 takes a free one for the API server. `empty` leaves out what a platform stack makes."""
 
     state: Path
     port: int
     gateway_port: int
     public_port: int
     kubeconfig: Path
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ async def open_plane(
         server = await serve_api(state=state, host=HOST, port=options.port, clock=clock)
         stack.push_async_callback(server.close)
         api = Api(await stack.enter_async_context(open_session()), server.url)
-        await seed_cluster(api, site)
+        if not options.empty:
+            await seed_cluster(api, site)
         await ensure_node(api, now=clock.now())
         write_kubeconfig(options.kubeconfig, server.url, ())
         plane = Plane(server.url, api, site, pki)

@@ -43,7 +43,7 @@ class Role(Enum):
 
     PLATFORM = "vCluster Platform and Argo CD: projects, templates, tenant clusters, nodes, Applications"
     GATEWAY = "the Gateway API controller of GatewayClasses that name ours"
-    CERTIFICATES = "cert-manager: certificates of the issuer `local`, by a CA of this state folder"
+    CERTIFICATES = "cert-manager: issuers without a CA of their own sign with one of this state folder"
     WORKLOADS = "controller manager, scheduler and kubelet: pods are reported as running on a node that is pretended"
 
 
@@ -81,11 +81,11 @@ async def run_controllers(
     listeners = Listeners()
     stack.push_async_callback(listeners.close)
     gateway = gateway_controllers(clock=troupe.clock, listeners=listeners, faults=troupe.faults)
-    certificates = Certificates(troupe.authority, troupe.clock).controller()
+    certificates = Certificates(troupe.authority, troupe.clock).controllers()
     played = {
         Role.PLATFORM: platform_controllers(troupe.site, faults=troupe.faults, clock=troupe.clock),
         Role.GATEWAY: gateway,
-        Role.CERTIFICATES: (certificates,),
+        Role.CERTIFICATES: certificates,
         Role.WORKLOADS: (
             *core_controllers(clock=troupe.clock, every_kind=True),
             *pretended_controllers(clock=troupe.clock),
@@ -97,7 +97,7 @@ async def run_controllers(
         *workload_controllers(kubelet),
         *gateway,
         keda_controller(),
-        certificates,
+        *certificates,
     )
     running = await stack.enter_async_context(asyncio.TaskGroup())
     tasks = (

@@ -53,13 +53,14 @@ class Outside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedOptions:
-    """Where the embedded control plane listens, and the port that its site names for customers. `attach` is the
-    kubeconfig of a cluster to play in."""
+    """Where the embedded control plane listens, and the port that its site names for customers. `empty` leaves out
+    what a platform stack makes; `attach` is the kubeconfig of a cluster to play in."""
 
     port: int
     gateway_port: int
     public_port: int
     kubeconfig: Path | None
+    empty: bool
     attach: Path | None
 
 
@@ -106,6 +107,7 @@ def run_embedded(settings: Settings, *, state: Path | None, options: EmbeddedOpt
         gateway_port=options.gateway_port,
         public_port=options.public_port,
         kubeconfig=options.kubeconfig or folder / "kubeconfig",
+        empty=options.empty,
     )
     if attach is None:
         asyncio.run(_until_signal(lambda stop: run_plane(plane, clock=SystemClock(), stop=stop)))

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from provisioner.domain.clock import SystemClock
 from provisioner.embedded.apiserver.server import serve_api
 from provisioner.embedded.controllers.api import Api, open_session
 from provisioner.embedded.controllers.certificates import Certificates
 from provisioner.embedded.controllers.conditions import find_condition
-from provisioner.embedded.controllers.kinds import CERTIFICATE, SECRET
+from provisioner.embedded.controllers.kinds import CERTIFICATE, CLUSTER_ISSUER, ISSUER, SECRET
 from provisioner.embedded.controllers.loop import Cluster, Key, run_cluster
 from provisioner.embedded.pki import Pki, ensure_pki
 from tests.contract.embedded import eventually
@@ -71,7 +72,7 @@ async def _running(state: Path) -> AsyncIterator[_World]:
         async with open_session() as session:
             api = Api(session, server.url)
             certificates = Certificates(pki.server_ca, clock)
-            task = asyncio.create_task(run_cluster([certificates.controller()], Cluster(api, api)))
+            task = asyncio.create_task(run_cluster(certificates.controllers(), Cluster(api, api)))
             try:
                 yield _World(api, clock, pki, certificates)
             finally:
@@ -126,3 +127,46 @@ async def test_issuer_that_is_not_known_is_named(tmp_path: Path) -> None:
         assert (condition["status"], condition["reason"]) == ("False", "IssuerNotFound")
         assert "letsencrypt" in condition["message"]
         assert await world.issued() is None
+
+
+async def test_issuer_with_a_ca_of_its_own_signs_client_certificates(tmp_path: Path) -> None:
+    async with _running(tmp_path) as world:
+        spec = {"ca": {"secretName": "clients-ca"}}
+        metadata = {"name": "clients", "namespace": "default"}
+        await world.api.apply(ISSUER, {"metadata": metadata, "spec": spec}, manager="acme")
+
+        async def issuer() -> Json:
+            found = await world.api.get(ISSUER, "clients", namespace="default")
+            return find_condition(found or {}, "Ready") or {}
+
+        condition = await eventually(issuer, bool)
+        assert (condition["status"], condition["reason"]) == ("False", "ErrGetKeyPair")
+        pair = world.pki.client_ca
+        data = {"tls.crt": base64.b64encode(pair.certificate).decode(), "tls.key": base64.b64encode(pair.key).decode()}
+        secret = {"metadata": {"name": "clients-ca", "namespace": "default"}, "type": "kubernetes.io/tls", "data": data}
+        await world.api.apply(SECRET, secret, manager="acme")
+        await eventually(issuer, lambda found: found.get("status") == "True")
+        reference = {"kind": "Issuer", "name": "clients"}
+        wanted = {"secretName": "tenant-tls", "commonName": "acme", "usages": ["client auth"], "issuerRef": reference}
+        named = {"name": "tenant", "namespace": "default"}
+        await world.api.apply(CERTIFICATE, {"metadata": named, "spec": wanted}, manager="acme")
+        await eventually(world.ready, lambda found: found.get("status") == "True")
+        certificate = await world.issued()
+        assert certificate is not None
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(pair.certificate))
+        usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+        await world.certificates.reconcile(Cluster(world.api, world.api), Key("default", "tenant"))
+        assert await world.issued() == certificate
+
+
+async def test_issuer_that_nobody_answers_for_is_played_and_says_so(tmp_path: Path) -> None:
+    async with _running(tmp_path) as world:
+        acme = {"acme": {"server": "https://acme.example.com/directory"}}
+        await world.api.apply(CLUSTER_ISSUER, {"metadata": {"name": "public"}, "spec": acme}, manager="acme")
+        await world.request("a.example.com", issuer="public")
+        await eventually(world.ready, lambda found: found.get("status") == "True")
+        issuer = await eventually(
+            lambda: world.api.get(CLUSTER_ISSUER, "public"), lambda found: find_condition(found or {}, "Ready")
+        )
+        assert (find_condition(issuer or {}, "Ready") or {})["reason"] == "Played"

@@ -28,6 +28,7 @@ DEVICE_CLASS: Final = Kind("resource.k8s.io", "v1", "DeviceClass", "deviceclasse
 RESOURCE_SLICE: Final = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
 SECRET: Final = Kind("", "v1", "Secret", "secrets")
 CERTIFICATE: Final = Kind("cert-manager.io", "v1", "Certificate", "certificates")
+ISSUER: Final = Kind("cert-manager.io", "v1", "Issuer", "issuers")
 CLUSTER_ISSUER: Final = Kind("cert-manager.io", "v1", "ClusterIssuer", "clusterissuers", namespaced=False)
 
 INSTANCE_LABEL: Final = "loft.sh/vcluster-instance-name"
