@@ -16,6 +16,9 @@ from stacks.objects import kubernetes_provider
 from stacks.outputs import read_platform
 from stacks.versions import Pins, Versions, check_versions, digests, pins_of
 
+MOST_NAMED = 1000
+"""Endpoints that the output `pins` names for each version; it counts all of them."""
+
 
 async def run(config: TierConfig, *, published: Versions) -> None:
     """Register everything of the tier and export `tier`, `version`, `versions` and `pins`.
@@ -46,7 +49,7 @@ async def run(config: TierConfig, *, published: Versions) -> None:
     # Not before the template is there: what was never published may still be edited.
     pulumi.export("versions", made.published.apply(lambda _: wanted))
     if pins is not None:
-        pinned = {version: {"count": len(ids), "endpoints": list(ids)} for version, ids in pins.items()}
+        pinned = {version: {"count": len(ids), "endpoints": list(ids[:MOST_NAMED])} for version, ids in pins.items()}
         pulumi.export("pins", pinned)
 
 
