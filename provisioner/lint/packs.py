@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from jinja2 import Environment, TemplateSyntaxError
+from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from provisioner.catalog.loader import load_catalog, load_site
 from provisioner.catalog.pack import example_site
@@ -37,6 +37,8 @@ def pack_oddities(names: frozenset[str], texts: Mapping[str, str]) -> Iterator[O
     yield from refused
     known = {(oddity.file, oddity.at_line) for oddity in refused}
     yield from (oddity for oddity in _syntax_errors(texts) if (oddity.file, oddity.at_line) not in known)
+    if not tiers:  # else compiling tells
+        yield from _cycles({name: text for name, text in texts.items() if name.endswith(_TEMPLATE)})
 
 
 def _refusals(root: str, tiers: list[str]) -> Iterator[Oddity]:
@@ -79,3 +81,53 @@ def _syntax_errors(texts: Mapping[str, str]) -> Iterator[Oddity]:
                 yield Oddity(
                     rule="template-syntax", file=name, at_line=error.lineno, message=message, fix="correct the syntax"
                 )
+
+
+def _cycles(templates: Mapping[str, str]) -> Iterator[Oddity]:
+    """Templates that surely include, import or extend themselves, through others too."""
+    graph = {name: _included(name, text, templates) for name, text in templates.items() if "{%" in text}
+    done: set[str] = set()
+    for start in graph:
+        way = [start]
+        waiting = {start: iter(graph[start])}
+        while way:
+            line, other = next(waiting[way[-1]], (0, ""))
+            if not other:
+                done.add(way.pop())
+            elif other in way:
+                message = f"including template: it leads back to itself: `{other}`"
+                fix = "move what both need into a template of its own"
+                yield Oddity(rule="template-includes-itself", file=way[-1], at_line=line, message=message, fix=fix)
+            elif other in graph and other not in done:
+                way.append(other)
+                waiting[other] = iter(graph[other])
+
+
+def _included(name: str, text: str, templates: Mapping[str, str]) -> list[tuple[int, str]]:
+    """What a template always includes, imports or extends, with the line; what an `if` decides may end."""
+    try:
+        parsed = Environment().parse(text)  # noqa: S701 - only parses
+    except (TemplateSyntaxError, RecursionError):
+        return []
+    found = []
+    for node in _always(parsed):
+        target = getattr(node, "template", None)
+        if isinstance(target, nodes.Const) and isinstance(target.value, str):
+            found += [(node.lineno, other) for other in _named(name, target.value, templates)]
+    return found
+
+
+def _always(node: nodes.Node) -> Iterator[nodes.Node]:
+    """The statements in a template that name another one and stand under no condition."""
+    for inner in node.iter_child_nodes():
+        if isinstance(inner, nodes.Include | nodes.Import | nodes.FromImport | nodes.Extends):
+            yield inner
+        if not isinstance(inner, nodes.If | nodes.For | nodes.Macro | nodes.CondExpr):
+            yield from _always(inner)
+
+
+def _named(name: str, target: str, templates: Mapping[str, str]) -> list[str]:
+    """The file that a template means by a name: beside it, or from a folder around it."""
+    folders = (str(folder) for folder in PurePosixPath(name).parents)
+    candidates = (posixpath.normpath(posixpath.join(folder, target)) for folder in folders)
+    return next(([found] for found in candidates if found in templates), [])

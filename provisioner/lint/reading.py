@@ -65,10 +65,10 @@ def read_world(
     paths: Sequence[Path], *, catalog: Catalog, kubernetes: tuple[int, int], baseline: Sequence[Path] = ()
 ) -> World:
     """The world below some paths, for an API server's version; `baseline` holds what is published already."""
-    sorting = _Sorting()
+    sorting = Sorting()
     files = read_files(paths)
     sorting.take_all(files)
-    published, published_files = _Sorting(), read_files(baseline)
+    published, published_files = Sorting(), read_files(baseline)
     published.take_all(published_files)
     return World(
         objects=tuple(sorting.objects),
@@ -90,7 +90,7 @@ def read_world(
 
 
 @dataclass(slots=True)
-class _Sorting:
+class Sorting:
     """Sorts documents into objects and values."""
 
     objects: list[Object] = field(default_factory=list)
@@ -122,9 +122,9 @@ class _Sorting:
         for name in read:
             self.documents.extend(read[name] if name not in apart else ())
             for one in found[name] if name not in apart else ():
-                self._take(one)
+                self.take(one)
         for one in objects:
-            self._take(one)
+            self.take(one)
         self.oddities.extend(built.oddities)
 
     def _read(self, name: str, content: str) -> Sequence[Document]:
@@ -142,13 +142,13 @@ class _Sorting:
             found.append(document)
         return found
 
-    def _take(self, found: Object) -> None:
+    def take(self, found: Object) -> None:
         """Take an object, and what stands in its texts."""
         self.objects.append(found)
         for path in _object_texts(found):
             for inner in self._within(found, path):
                 for one in _objects([inner]):
-                    self._take(replace(one, inside=found, text_path=path))
+                    self.take(replace(one, inside=found, text_path=path))
         for path, parameters in _values_texts(found):
             for inner in self._within(found, path):
                 self.tenants.append(TenantValues(inner, mapping(inner.value), found, path, parameters))

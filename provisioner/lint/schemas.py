@@ -114,6 +114,12 @@ class Schemas:
         return {**own, "properties": properties, "$defs": {**known, **own.get("$defs", {})}}
 
 
+@cache
+def shipped_schemas(version: Version) -> Schemas:
+    """Those of a world without CRDs of its own: the same for every such world."""
+    return Schemas(version)
+
+
 def key_of(found: Object) -> Key:
     """Group, version and kind of an object."""
     group, _, version = found.api_version.rpartition("/")

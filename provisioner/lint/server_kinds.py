@@ -52,6 +52,8 @@ class Profile:
     programs: tuple[tuple[str, ...], ...]
     port: int | None
     host: str = ANY_ADDRESS
+    more_ports: Mapping[int, str] = field(default_factory=dict)
+    """Ports beside the one for requests over HTTP, and what is spoken there."""
     flags: Mapping[str, tuple[str, ...]]
     """Concept -> the flags for it, long and short."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -253,6 +255,7 @@ ENGINES: Mapping[EngineKind, Profile] = {
         images=("nvidia/tritonserver",),
         programs=(("tritonserver",),),
         port=8000,
+        more_ports={8001: "gRPC", 8002: "metrics"},
         flags={"model": ("--model-repository", "--model-store"), "host": ("--http-address",), "port": ("--http-port",)},
         paths=frozenset(("/v2/health/live", "/v2/health/ready", "/v2", "/metrics")),
         startup_seconds=10,

@@ -323,9 +323,10 @@ class World:
     @cached_property
     def schemas(self) -> Schemas:
         """The strict schemas of all kinds that are known here."""
-        from provisioner.lint.schemas import Schemas, custom_schemas
+        from provisioner.lint.schemas import Schemas, custom_schemas, shipped_schemas
 
-        return Schemas(self.kubernetes, custom_schemas(self.of_kind("CustomResourceDefinition")))
+        custom = custom_schemas(self.of_kind("CustomResourceDefinition"))
+        return Schemas(self.kubernetes, custom) if custom else shipped_schemas(self.kubernetes)
 
     @cached_property
     def schema_problems(self) -> Sequence[tuple[Object | TenantValues, Sequence[Problem]]]:

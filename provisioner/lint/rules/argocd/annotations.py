@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.applications import annotated, annotation
+from provisioner.lint.joins.slips import distance
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, look
 from provisioner.lint.world import Object, World
@@ -30,6 +31,8 @@ _ANNOTATIONS = (
     "hydrate",
     "application-set-refresh",
 )
+_SLIP = 2
+"""Letters that may be wrong in a name that was meant to be a known one."""
 _HOOKS = ("PreSync", "Sync", "PostSync", "SyncFail", "Skip", "PreDelete", "PostDelete")
 _DELETE_POLICIES = ("HookSucceeded", "HookFailed", "BeforeHookCreation")
 _COMPARE_OPTIONS = (
@@ -64,7 +67,8 @@ def _misspelt(prefix: str, name: str) -> str | None:
             return None
         same = {known.replace("-", ""): known for known in _ANNOTATIONS}
         plain = re.sub(r"[-_.]", "", name.lower())
-        return same.get(plain) or same.get(plain.removesuffix("s")) or same.get(f"{plain}s")
+        near = (known for known in _ANNOTATIONS if distance(name, known) <= _SLIP)
+        return same.get(plain) or same.get(plain.removesuffix("s")) or same.get(f"{plain}s") or next(near, None)
     is_near = prefix in {"argoproj.io", "argocd.argoproj.com", "argo.argoproj.io", "argocd.io", "argocd.argoproj"}
     return name if is_near and name in _ANNOTATIONS else None
 

@@ -19,6 +19,7 @@ from provisioner.lint.world import World
 _BRANCHES = {"HEAD", "main", "master", "trunk", "develop", "dev", "latest", "stable", "refs/heads/main"}
 _PARTIAL = re.compile(r"latest|v?[0-9]+(\.[0-9]+)?")
 _RANGE = re.compile(r"[*^~<>|]|\|\||(^|\.)[xX](\.|$)| - ")
+_HOLE = re.compile(r"\{\{.*?\}\}")
 _LONGEST_LABEL = 63
 
 
@@ -215,6 +216,22 @@ def app_name_too_long(world: World) -> Iterator[Hit]:
         if found.group == "argoproj.io" and len(found.name) > _LONGEST_LABEL:
             message = f"naming application: {len(found.name)} characters are more than 63: `{found.name}`"
             yield Hit(at=found, path=("metadata", "name"), message=message, fix="shorten the name")
+
+
+@rule("application-namespace-too-long", Severity.ERROR)
+def application_namespace_too_long(world: World) -> Iterator[Hit]:
+    """An Application delivers into a namespace whose name is too long, or will be once its template is filled in.
+
+    The name of a namespace is a label of DNS: 63 characters at most. What stands around the holes of an ApplicationSet
+    or a template counts already, with one character for each hole.
+    """
+    for app in applications(world):
+        written = look(app.spec, "destination", "namespace")
+        least = _HOLE.sub("x", written) if isinstance(written, str) else ""
+        if len(least) > _LONGEST_LABEL:
+            message = f"choosing namespace: it has at least {len(least)} characters, 63 are allowed: `{written}`"
+            path = app.at_path("destination", "namespace")
+            yield Hit(at=app.at, path=path, message=message, fix="shorten the text around the parameters")
 
 
 @rule("application-source-path-absolute", Severity.ERROR)

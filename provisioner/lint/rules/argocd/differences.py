@@ -17,6 +17,7 @@ from provisioner.lint.joins.deliveries import Delivery, deliveries
 from provisioner.lint.joins.differences import MEANS, ignores_replicas, is_chosen
 from provisioner.lint.joins.scaling import WORKLOADS, scaler_of
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.argocd._jq import jq_trouble
 from provisioner.lint.values import has_hole, items, literal, look, text
 from provisioner.lint.world import World
 
@@ -95,7 +96,8 @@ def ignore_difference_pointer(world: World) -> Iterator[Hit]:
     """A pointer or an expression of an ignored difference is malformed, so it matches nothing.
 
     A JSON pointer (RFC 6901) begins with `/`, parts its keys with `/`, knows no `*`, and writes a slash within a key as
-    `~1` and a tilde as `~0`. A jq expression begins with a dot.
+    `~1` and a tilde as `~0`. A jq expression begins with a dot, closes its brackets and quotes, and leads to a field:
+    `.a == "b"` is a truth, `.a | select(. == "b")` a field.
     """
     for app, path, entry in _entries(world):
         for inner, pointer in items(entry, "jsonPointers"):
@@ -109,6 +111,8 @@ def ignore_difference_pointer(world: World) -> Iterator[Hit]:
                 yield _malformed(app, (*path, *inner), expression, *trouble)
             elif isinstance(expression, str) and re.match(r"[A-Za-z]+(\.|\[|$)", expression):
                 yield _malformed(app, (*path, *inner), expression, "it begins without a dot", f"write `.{expression}`")
+            elif isinstance(expression, str) and not has_hole(expression) and (wrong := jq_trouble(expression)):
+                yield _malformed(app, (*path, *inner), expression, *wrong)
 
 
 def _malformed(app: App, path: FieldPath, written: str, trouble: str, fix: str) -> Hit:

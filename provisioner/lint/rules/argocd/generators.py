@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.argocd._generators import KINDS, elements, generators, is_go, kinds
@@ -181,3 +182,31 @@ def appset_step_matches_nothing(world: World) -> Iterator[Hit]:
                         message=f"selecting applications of a step: the template has no such label: `{key}`",
                         fix=f"add the label `{key}` to `spec.template.metadata.labels`",
                     )
+
+
+@rule("applicationset-generates-nothing", Severity.WARNING)
+def appset_generates_nothing(world: World) -> Iterator[Hit]:
+    """A generator has nothing to generate from.
+
+    An empty list, a matrix with one, or a git generator without folders and files gives no Application, and says
+    nothing; with an existing set it deletes all that were there.
+    """
+    for found, spec in _sets(world):
+        if spec.get("generators") == []:
+            yield _empty(found, ("spec", "generators"), "generators")
+        for path, generator, _ in generators(spec):
+            written = mapping(generator, "list")
+            if written.get("elements") == [] and not written.get("elementsYaml"):
+                yield _empty(found, ("spec", *path, "list", "elements"), "list.elements")
+            git = mapping(generator, "git")
+            if git and not git.get("directories") and not git.get("files"):
+                yield _empty(found, ("spec", *path, "git"), "git")
+
+
+def _empty(found: Object, path: FieldPath, what: str) -> Hit:
+    return Hit(
+        at=found,
+        path=path,
+        message=f"generating applications of {found.name}: there is nothing to do it from: `{what}`",
+        fix="name elements, folders or files",
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from provisioner.catalog.catalog import Catalog
 from provisioner.lint.model_servers import Engine
@@ -84,13 +84,42 @@ _PUBLISHED: Mapping[str, Shape] = {
     "Qwen/Qwen3-235B-A22B-Thinking-2507-FP8": Shape(235, 94, 64, 4, 128, 262144, 237, 1536),
     "Qwen/Qwen3-VL-235B-A22B-Instruct-FP8": Shape(235.7, 94, 64, 4, 128, 262144, 237, 1536),
     "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8": Shape(480, 62, 96, 8, 128, 262144, 482, 2560),
+    "Qwen/Qwen3-4B-Instruct-2507": Shape(4.02, 36, 32, 8, 128, 262144),
+    "Qwen/Qwen3-30B-A3B-Instruct-2507": Shape(30.5, 48, 32, 4, 128, 262144),
+    "Qwen/Qwen3-Embedding-0.6B": Shape(0.6, 28, 16, 8, 128, 32768),
+    "Qwen/Qwen3-Embedding-8B": Shape(7.57, 36, 32, 8, 128, 40960),
+    "Qwen/Qwen2.5-VL-7B-Instruct": Shape(8.29, 28, 28, 4, 128, 128000),
+    "Qwen/Qwen2.5-VL-72B-Instruct": Shape(73.4, 80, 64, 8, 128, 128000),
+    "Qwen/QwQ-32B": Shape(32.8, 64, 40, 8, 128, 131072),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": Shape(1.78, 28, 12, 2, 128, 131072),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": Shape(7.62, 28, 28, 4, 128, 131072),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B": Shape(14.8, 48, 40, 8, 128, 131072),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B": Shape(32.8, 64, 40, 8, 128, 131072),
+    "deepseek-ai/DeepSeek-R1-Distill-Llama-8B": Shape(8.03, 32, 32, 8, 128, 131072),
+    "deepseek-ai/DeepSeek-R1-Distill-Llama-70B": Shape(70.6, 80, 64, 8, 128, 131072),
+    "mistralai/Mistral-Nemo-Instruct-2407": Shape(12.2, 40, 32, 8, 128, 1024000),
+    "mistralai/Mistral-Small-24B-Instruct-2501": Shape(23.6, 40, 32, 8, 128, 32768),
+    "mistralai/Mistral-Large-Instruct-2407": Shape(123, 88, 96, 8, 128, 131072),
+    "microsoft/Phi-3.5-mini-instruct": Shape(3.82, 32, 32, 32, 96, 131072),
+    "google/gemma-2-9b-it": Shape(9.24, 42, 16, 0, 0, 8192),
+    "google/gemma-2-27b-it": Shape(27.2, 46, 32, 0, 0, 8192),
+    "google/gemma-3-12b-it": Shape(12.2, 48, 16, 0, 0, 131072),
+    "google/gemma-3-27b-it": Shape(27.4, 62, 32, 0, 0, 131072),
+    "zai-org/GLM-4.5-Air": Shape(110, 46, 96, 8, 128, 131072),
+    "moonshotai/Kimi-K2-Instruct": Shape(1026, 61, 64, 0, 0, 131072, 1029),
     "deepseek-ai/DeepSeek-R1": Shape(671, 61, 128, 0, 0, 163840, 688),
+    "deepseek-ai/DeepSeek-R1-0528": Shape(671, 61, 128, 0, 0, 163840, 688),
     "deepseek-ai/DeepSeek-V3": Shape(671, 61, 128, 0, 0, 163840, 688),
+    "deepseek-ai/DeepSeek-V3-0324": Shape(671, 61, 128, 0, 0, 163840, 688),
+    "deepseek-ai/DeepSeek-V3.1": Shape(671, 61, 128, 0, 0, 163840, 688),
     "openai/gpt-oss-20b": Shape(20.9, 24, 64, 0, 0, 131072, 13.8),
     "openai/gpt-oss-120b": Shape(116.8, 36, 64, 0, 0, 131072, 65),
 }
 _EXPERTS = {"Qwen/Qwen3-VL-235B-A22B-Thinking-FP8": 1536, "MiniMaxAI/MiniMax-M2.5": 1536}
-_FAMILY = re.compile(r"[-_.](instruct|chat|it|hf|v\d.*|base)$")
+_STORED_OTHERWISE = re.compile(
+    r"-(awq|gptq(-int\d)?|fp8(-(dynamic|kv|static))?|bnb-4bit|unsloth-bnb-4bit|nvfp4|quantized\.w\da\d{1,2}|gguf)$"
+)
+"""Endings under which others publish the same model in fewer bits."""
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?(\d{1,4}(?:\.\d{1,3})?)b(?![a-z0-9])")
 _MIXTURE_SHARE = 0.83
 """Mixtures named `8x7B` share their attention: 46.7 billion parameters, not 56."""
@@ -129,7 +158,14 @@ def shape_of(engine: Engine, catalog: Catalog) -> Shape | None:
                 known.weights_bytes / 10**9,
                 _EXPERTS.get(model.master.source),
             )
-    return _BY_NAME.get(_short(name))
+    short = _short(name)
+    return _BY_NAME.get(short) or _in_fewer_bits(short)
+
+
+def _in_fewer_bits(name: str) -> Shape | None:
+    """The shape of a model that is published again in fewer bits, such as `qwen3-32b-awq`."""
+    base = _BY_NAME.get(_STORED_OTHERWISE.sub("", name)) if _STORED_OTHERWISE.search(name) else None
+    return base and replace(base, gigabytes=base.billions * bytes_per_parameter(name), experts=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._reach import container_ports, port_number, probes, service_ways
-from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import look
 from provisioner.lint.world import World
 
@@ -65,7 +64,7 @@ def _foreign(engine: Engine, number: int | None) -> bool:
         return False
     text = str(number)
     spoken = any(text in (word.text or "") for word in engine.words) or text in engine.environment.values()
-    return not spoken and engine.kind is not EngineKind.TRITON
+    return not spoken and number not in engine.profile.more_ports
 
 
 @rule("probe-on-other-port", Severity.ERROR)
@@ -79,13 +78,20 @@ def probe_on_other_port(world: World) -> Iterator[Hit]:
         for found in probes(engine) if engine.is_alone else ():
             kind = next((kind for kind in ("httpGet", "tcpSocket", "grpc") if look(found.value, kind)), None)
             number = port_number(engine, look(found.value, kind, "port")) if kind else None
-            if kind and _foreign(engine, number) and not _several(engine):
+            if kind and number is not None and _is_asked_amiss(engine, kind, number, found.asks):
                 yield Hit(
                     at=engine.pod.owner,
                     path=(*found.path, kind, "port"),
                     message=f"reading {found.name}: {engine.kind} listens on {engine.port}, not on `{number}`",
                     fix=f"ask at {engine.port}, or start the engine with --port {number}",
                 )
+
+
+def _is_asked_amiss(engine: Engine, kind: str, number: int, asked: str | None) -> bool:
+    spoken = engine.profile.more_ports.get(number) if number != engine.port else None
+    if spoken is not None:
+        return kind == "httpGet" and (spoken == "gRPC" or asked != "/metrics")
+    return _foreign(engine, number) and not _several(engine)
 
 
 def _several(engine: Engine) -> bool:
@@ -126,7 +132,7 @@ def engine_port_not_declared(world: World) -> Iterator[Hit]:
     """
     for engine in engines(world):
         declared = container_ports(engine)
-        if engine.port is None or not declared or engine.port in declared.values() or engine.kind is EngineKind.TRITON:
+        if engine.port is None or not declared or engine.port in declared.values() or engine.profile.more_ports:
             continue
         numbers = sorted(set(declared.values()))
         if all(_foreign(engine, number) for number in numbers) and not _several(engine):

@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
-from provisioner.lint.model_servers import engines
+from provisioner.lint.joins.quantities import is_accelerator
+from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.server_kinds import EngineKind
-from provisioner.lint.values import items, look
+from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import World
 
 _STARTING_IMAGES = re.compile(
     r"(^|/)vllm/vllm-openai[:@]|ggml-org/llama\.cpp:server|huggingface/text-generation-inference[:@]"
 )
 """Images whose entry point is the server itself, so that `args` are its flags."""
+_LAYERS = ("-ngl", "--n-gpu-layers", "--gpu-layers")
 _STORED = {"awq": r"(?<![a-z])awq(?![a-z])", "gptq": r"(?<![a-z])gptq(?![a-z])"}
 _READS = {
     "awq": frozenset(["awq", "awq_marlin", "auto_awq", "compressed-tensors", "auto", "moe_wna16", "ipex", "inc"]),
@@ -98,12 +100,50 @@ def layers_kept_off_gpu(world: World) -> Iterator[Hit]:
     With `--n-gpu-layers 0` everything is computed on the CPU while the GPU is allocated and idle.
     """
     for engine in engines(world):
-        flag = next(
-            (found for name in ("-ngl", "--n-gpu-layers", "--gpu-layers") if (found := engine.find(name))), None
-        )
+        flag = next((found for name in _LAYERS if (found := engine.find(name))), None)
         if engine.kind is EngineKind.LLAMA_CPP and engine.gpus and flag is not None and flag.value == "0":
             message = f"reading arguments of llama.cpp: {engine.gpus} GPUs and no layer on them: `{flag.name} 0`"
             yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix="use -ngl 99, or ask for no GPU")
+
+
+@rule("layers-without-gpu", Severity.WARNING)
+def layers_without_gpu(world: World) -> Iterator[Hit]:
+    """llama.cpp is told to put layers on a GPU and gets none.
+
+    Without a GPU in the container `--n-gpu-layers` does nothing, or an image for CUDA ends with "libcuda.so.1: cannot
+    open shared object file". Either the limit of GPUs was forgotten or the flag is left over.
+    """
+    for engine in engines(world):
+        flag = next((found for name in _LAYERS if (found := engine.find(name))), None)
+        if engine.kind is not EngineKind.LLAMA_CPP or engine.gpus != 0 or flag is None:
+            continue
+        if engine.environment.get("NVIDIA_VISIBLE_DEVICES") or text(engine.pod.spec, "runtimeClassName"):
+            continue  # a GPU by other means
+        if flag.value and flag.value not in ("0", "auto"):
+            message = f"reading arguments of llama.cpp: layers for a GPU and no GPU: `{flag.name} {flag.value}`"
+            yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix="add a limit of GPUs, or remove it")
+
+
+def _has_accelerator(engine: Engine) -> bool:
+    resources = mapping(engine.container.value, "resources")
+    return bool(resources.get("claims")) or any(is_accelerator(str(name)) for name in mapping(resources, "limits"))
+
+
+@rule("image-without-gpu-support", Severity.WARNING)
+def image_without_gpu_support(world: World) -> Iterator[Hit]:
+    """A model server gets a GPU, and its image can only use the CPU.
+
+    The GPU is allocated, paid for and idle, and answers come a hundred times slower. llama.cpp's images for GPUs are
+    called `server-cuda`, `server-rocm` or `server-vulkan`; names with `cpu` say it themselves.
+    """
+    for engine in engines(world):
+        image = engine.container.image.partition("@")[0]
+        tag = image.rpartition(":")[2]
+        plain = engine.kind is EngineKind.LLAMA_CPP and re.fullmatch(r"(server|full)(-b\d+)?", tag)
+        if _has_accelerator(engine) and (plain or re.search(r"(^|[-_/:.])cpu([-_/:.]|$)", image)):
+            message = f"starting {engine.kind}: the container gets a GPU, its image uses none: `{image}`"
+            path = (*engine.container.path, "image")
+            yield Hit(at=engine.pod.owner, path=path, message=message, fix="use the image for the GPU, or ask for none")
 
 
 @rule("headless-engine-with-server", Severity.ERROR)

@@ -19,9 +19,15 @@ _REPEATABLE = frozenset(
 )
 _JSON_FLAGS = frozenset(
     [
+        "--compilation-config",
+        "--default-chat-template-kwargs",
+        "--eplb-config",
         "--hf-overrides",
         "--kv-events-config",
         "--kv-transfer-config",
+        "--media-io-kwargs",
+        "--mm-processor-kwargs",
+        "--model-loader-extra-config",
         "--override-generation-config",
         "--pooler-config",
         "--speculative-config",
@@ -272,60 +278,3 @@ def engine_flag_not_json(world: World) -> Iterator[Hit]:
             except (ValueError, RecursionError):
                 message = f"reading arguments of vLLM: {flag.name} wants JSON, found `{flag.value[:60]}`"
                 yield _hit(engine, flag, message, 'write it as {"key": "value"} in single quotes of YAML')
-
-
-def _refusal(concept: str, value: str, engine: Engine) -> str | None:
-    if concept == "memory share":
-        number = engine.number(concept)
-        return None if number is not None and 0 < number <= 1 else "it must be above 0 and at most 1"
-    if concept == "context":
-        form = r"-1|auto|\d+(\.\d+)?[kKmMgG]?" if engine.kind is EngineKind.VLLM else r"-?\d+"
-        return None if re.fullmatch(form, value) else "it must be a number of tokens"
-    largest = 65535 if concept == "port" else 100000
-    if re.fullmatch(r"\d{1,6}", value) and 1 <= int(value) <= largest:
-        return None
-    return f"it must be a whole number from 1 to {largest}"
-
-
-@rule("engine-flag-out-of-range", Severity.ERROR)
-def engine_flag_out_of_range(world: World) -> Iterator[Hit]:
-    """A number on a model server's command line is none, or outside of what the engine takes.
-
-    `--gpu-memory-utilization` is a share from 0 to 1, not per cent or gigabytes; sizes of parallel groups and ports
-    are whole numbers from 1. The engine ends while it reads its configuration.
-    """
-    for engine in engines(world):
-        for concept in ("memory share", "context", "port", "tensor", "pipeline", "data"):
-            flag = engine.find(concept)
-            if flag is None or flag.value is None or flag.is_unknown:
-                continue
-            refusal = _refusal(concept, flag.value, engine)
-            if refusal is not None:
-                message = f"reading arguments of {engine.kind}: {flag.name}: {refusal}, found `{flag.value[:40]}`"
-                yield _hit(engine, flag, message, "correct the number")
-
-
-@rule("engine-batch-too-small", Severity.ERROR)
-def engine_batch_too_small(world: World) -> Iterator[Hit]:
-    """vLLM's batch holds fewer tokens than it must.
-
-    vLLM refuses `--max-num-batched-tokens` below `--max-num-seqs`, and below `--max-model-len` when chunked prefill is
-    off (`--no-enable-chunked-prefill`, or a release before 0.8, where it was not the default).
-    Source: vllm/config/scheduler.py.
-    """
-    for engine in engines(world):
-        flag = engine.find("--max-num-batched-tokens")
-        batch = engine.number("--max-num-batched-tokens")
-        if engine.kind is not EngineKind.VLLM or flag is None or batch is None:
-            continue
-        chunked = engine.find("--enable-chunked-prefill")
-        version = vllm_version(engine)
-        whole = engine.has("--no-enable-chunked-prefill") or (chunked is not None and chunked.value in _FALSE)
-        whole = whole or (version is not None and version < (0, 8) and chunked is None)
-        requests, context = engine.number("--max-num-seqs"), engine.number("context")
-        if requests is not None and batch < requests:
-            message = f"reading arguments of vLLM: {flag.name} is below --max-num-seqs {requests:g}: `{batch:g}`"
-            yield _hit(engine, flag, message, "raise --max-num-batched-tokens")
-        elif whole and context is not None and batch < context:
-            message = f"reading arguments of vLLM: {flag.name} is below --max-model-len {context:g}: `{batch:g}`"
-            yield _hit(engine, flag, message, "allow chunked prefill, or raise --max-num-batched-tokens")

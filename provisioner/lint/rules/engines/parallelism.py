@@ -15,7 +15,7 @@ from provisioner.lint.world import World
 _CUT = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
 _SCALE_BLOCK = 128
 """Block-wise FP8 checkpoints have one scale for 128 columns; a cut through a block is refused."""
-_UNUSUAL = frozenset([3, 5, 7])
+_UNUSUAL = frozenset([3, 5, 6, 7])
 
 
 def _flag_path(engine: Engine, *concepts: str) -> FieldPath:
@@ -96,7 +96,7 @@ def tensor_parallel_against_heads(world: World) -> Iterator[Hit]:
 
 @rule("tensor-parallel-unusual", Severity.WARNING)
 def tensor_parallel_unusual(world: World) -> Iterator[Hit]:
-    """The tensor parallel size is 3, 5 or 7.
+    """The tensor parallel size is 3, 5, 6 or 7.
 
     Heads, hidden sizes and vocabularies of practically all published models are multiples of powers of two; the engine
     refuses a size that does not divide them.

@@ -15,6 +15,7 @@ from provisioner.lint.world import World
 
 _SERVERS = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
 _GENERATES = re.compile(r"health_generate|/completions|/generate|/embeddings|/infer\b")
+_SERVING = frozenset(["Deployment", "StatefulSet", "DaemonSet", "LeaderWorkerSet"])
 _LEAST_PATIENCE = 5
 _LEAST_GRACE = 30
 
@@ -29,19 +30,22 @@ def _engine_probes(engine: Engine) -> Iterator[Probe]:
 
 @rule("readiness-probe-missing", Severity.WARNING)
 def readiness_probe_missing(world: World) -> Iterator[Hit]:
-    """A model server behind a Service has no readiness probe.
+    """A model server has no readiness probe.
 
-    Without one the pod counts as ready as soon as its process runs, minutes before the model is loaded: requests fail
-    at each start, each scale-up and each roll-out.
+    Without one the pod counts as ready as soon as its process runs (or, with a start-up probe, once for ever), so that
+    requests go to an engine that is still loading, or that answers nothing any more. A roll-out is done minutes before
+    anything serves.
     """
     for engine in engines(world):
-        if probe(engine, "readinessProbe") is None and service_ways(engine, world) and not engine.is_worker:
-            startup = probe(engine, "startupProbe")
-            if startup is None:
-                message = f"starting {engine.kind}: no readinessProbe in container `{engine.container.name}`"
-                path = engine.profile.paths and "/health" in engine.profile.paths
-                fix = f"add a readinessProbe{' on /health' if path else ''}"
-                yield Hit(at=engine.pod.owner, path=engine.container.path, message=message, fix=fix)
+        if probe(engine, "readinessProbe") is not None or engine.is_worker or engine.pod.owner.kind not in _SERVING:
+            continue
+        started = probe(engine, "startupProbe")
+        if started is None or service_ways(engine, world):
+            once = ", ready for ever once it has started" if started else ""
+            message = f"starting {engine.kind}: no readinessProbe in container `{engine.container.name}`{once}"
+            path = engine.profile.paths and "/health" in engine.profile.paths
+            fix = f"add a readinessProbe{' on /health' if path else ''}"
+            yield Hit(at=engine.pod.owner, path=engine.container.path, message=message, fix=fix)
 
 
 @rule("probe-on-unknown-path", Severity.ERROR)

@@ -37,3 +37,13 @@ def template_syntax(world: World) -> Iterator[Hit]:
     An action or a block is not closed, or an expression is broken; nothing that includes it can be rendered.
     """
     yield from hits(world, "template-syntax")
+
+
+@rule("template-includes-itself", Severity.ERROR)
+def template_includes_itself(world: World) -> Iterator[Hit]:
+    """A template includes, imports or extends itself, straight or through others.
+
+    Rendering never ends: Jinja stops with a RecursionError. An include that stands under a condition may end and is
+    left alone.
+    """
+    yield from hits(world, "template-includes-itself")

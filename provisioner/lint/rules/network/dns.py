@@ -11,6 +11,7 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.selectors import NAMESPACE_NAME, pod_labels, selector
 from provisioner.lint.joins.slips import meant
+from provisioner.lint.joins.tenant import objects_of
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.network._policies import Policy, denying, has_other_policies, policies
 from provisioner.lint.values import Hole, items, look, mapping, text, whole
@@ -191,6 +192,36 @@ def dns_port_of_tenant_missing(world: World) -> Iterator[Hit]:
             message = "allowing DNS: the tenant cluster's DNS listens on 1053 on shared nodes, the rule has 53 only"
             fix = "add port 1053 for UDP and TCP"
             yield Hit(at=policy.object, path=(*path, "ports"), message=message, fix=fix)
+
+
+_TENANT_LABEL = "vcluster-kube-dns"
+"""`k8s-app` of the CoreDNS that vCluster puts into a tenant cluster."""
+
+
+def _may_be_tenant_dns(peer: Any) -> bool:
+    """Whether a peer may be a tenant cluster's DNS: nothing but `k8s-app: kube-dns` surely is not."""
+    found = selector(look(peer, "podSelector"))
+    if found is None or not found.is_certain:
+        return True
+    listed = [values for key, operator, values in found.expressions if (key, operator) == ("k8s-app", "In")]
+    names = {found.labels.get("k8s-app"), *(value for values in listed for value in values)} - {None}
+    return not names or _TENANT_LABEL in names or "kube-dns" not in names
+
+
+@rule("dns-server-of-tenant-missed", Severity.WARNING)
+def dns_server_of_tenant_missed(world: World) -> Iterator[Hit]:
+    """A policy inside of a tenant cluster allows DNS to pods that are not there.
+
+    The CoreDNS that vCluster deploys has the label `k8s-app: vcluster-kube-dns`, and its pods listen on 1053 behind
+    port 53 of their Service. With `k8s-app: kube-dns` no pod of the tenant cluster resolves a name.
+    """
+    inside = {id(found) for tenant in world.tenants for found in objects_of(world, tenant)}
+    for policy, path, item in _dns_rules(world) if inside else ():
+        peers = [peer for _, peer in items(item, "to")]
+        if id(policy.object) in inside and peers and not any(_may_be_tenant_dns(peer) for peer in peers):
+            message = f"allowing DNS: the tenant cluster's own is called `{_TENANT_LABEL}`, listening on 1053"
+            fix = f"select k8s-app In [kube-dns, {_TENANT_LABEL}], and allow ports 53 and 1053"
+            yield Hit(at=policy.object, path=(*path, "to"), message=message, fix=fix)
 
 
 @lru_cache(maxsize=2)

@@ -10,6 +10,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.joins.pods import declares, mentions, neighbours, others_make_pods, ports
 from provisioner.lint.joins.selectors import (
     NAMESPACE_NAME,
+    Selector,
     namespace_matches,
     near_misses,
     nothing_selected,
@@ -77,10 +78,22 @@ def network_peer_in_other_namespace(world: World) -> Iterator[Hit]:
     for peer, path in _own_peers(world):
         found = selector(look(peer.value, "podSelector"))
         other = next(iter(selected_anywhere(world, found)), None) if found else None
-        if other is not None:
-            message = f"choosing peer: such pods are in namespace `{other.namespace}` only: {shown(str(found))}"
-            fix = f"add a namespaceSelector with {NAMESPACE_NAME}: {other.namespace} to the same item"
+        space = other.namespace if other else _space_of_gateway(world, found, peer.policy.namespace)
+        if space is not None:
+            message = f"choosing peer: such pods are in namespace `{space}` only: {shown(str(found))}"
+            fix = f"add a namespaceSelector with {NAMESPACE_NAME}: {space} to the same item"
             yield Hit(at=peer.policy.object, path=path, message=message, fix=fix)
+
+
+_OF_GATEWAYS = ("gateway.envoyproxy.io/owning-gateway-name", "gateway.networking.k8s.io/gateway-name")
+"""Labels that controllers put on the pods of a Gateway, with its name."""
+
+
+def _space_of_gateway(world: World, found: Selector | None, namespace: str | None) -> str | None:
+    """The other namespace in which the Gateway is whose pods a selector means."""
+    names = [found.labels[key] for key in _OF_GATEWAYS if key in found.labels] if found else []
+    gateways = [one.namespace for one in world.of_kind("Gateway") if one.name in names]
+    return gateways[0] if gateways and namespace not in gateways and None not in gateways else None
 
 
 @rule("network-peer-matches-nothing", Severity.WARNING)

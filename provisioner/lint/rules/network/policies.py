@@ -161,6 +161,20 @@ def network_address_malformed(world: World) -> Iterator[Hit]:
                 )
 
 
+@rule("network-address-with-host-bits", Severity.WARNING)
+def network_address_with_host_bits(world: World) -> Iterator[Hit]:
+    """A range is written as an address inside of it, so it allows more than it seems to.
+
+    `10.0.0.5/16` is all of 10.0.0.0/16; whoever meant one address writes /32. The API server only warns.
+    """
+    for peer, network, _ in _blocks(world):
+        written = str(look(peer.value, "ipBlock", "cidr")).partition("/")[0]
+        if ipaddress.ip_address(written) != network.network_address:
+            message = f"reading address: {shown(f'{written}/{network.prefixlen}')} means all of {network}"
+            fix = f"write {network}, or {written}/{network.max_prefixlen} for the one address"
+            yield Hit(at=peer.policy.object, path=(*peer.path, "ipBlock", "cidr"), message=message, fix=fix)
+
+
 @rule("network-exception-outside", Severity.ERROR)
 def network_exception_outside(world: World) -> Iterator[Hit]:
     """An exception of an ipBlock is not inside its cidr (or is all of it), which the API server refuses.

@@ -18,8 +18,6 @@ from provisioner.lint.world import Object, World, same_namespace
 _CLASSES_OF_CONTROLLERS = {
     "agentgateway",
     "cilium",
-    "eg",
-    "envoy-gateway",
     "istio",
     "istio-remote",
     "istio-waypoint",

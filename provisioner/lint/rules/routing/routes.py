@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -154,9 +155,9 @@ def route_match_twice(world: World) -> Iterator[Hit]:
     Within a route the first rule wins, between routes the older one, then the one whose name comes first (Gateway API,
     HTTPRouteRule). The other seems to work until somebody wonders why its change does nothing.
     """
-    seen: dict[str, tuple[Object, FieldPath]] = {}
+    seen: dict[str, list[_Taker]] = {}
     for route in routes(world, "HTTPRoute"):
-        spots = sorted(json.dumps({**one.value, "namespace": one.namespace}, sort_keys=True) for one in parents(route))
+        spots = [(f"{one.namespace}/{one.name}", one.value.get("sectionName"), one.port) for one in parents(route)]
         hosts: list[str] = sorted({name for _, name in hostnames(route)}) or ["*"]
         unknown = len(list(items(route.value, "spec", "hostnames"))) != len(list(hostnames(route)))
         if unknown:
@@ -166,15 +167,40 @@ def route_match_twice(world: World) -> Iterator[Hit]:
             for inner, match in matches:
                 told = json.dumps(_normal(match), sort_keys=True)
                 where = (*path, *inner)
-                firsts = [seen.setdefault(f"{spots} {host} {told}", (route, where)) for host in hosts]
-                other = next((found for found in firsts if found != (route, where)), None)
-                if other and (other[0] is route or other[0].name != route.name):
+                takers = [
+                    (seen.setdefault(f"{spot} {host} {told}", []), _Taker(route, where, section, port))
+                    for spot, section, port in spots
+                    for host in hosts
+                ]
+                other = next((one for before, ours in takers for one in before if one.meets(ours)), None)
+                for before, ours in takers:
+                    before.append(ours)
+                if other:
                     yield Hit(
                         at=route,
                         path=where,
-                        message=f"matching requests: another rule takes the same ones: `{other[0].title}`",
+                        message=f"matching requests: another rule takes the same ones: `{other.route.title}`",
                         fix="remove one of both, or tell them apart by path, header or hostname",
                     )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Taker:
+    """A match of a rule, at a listener (or at all of them) of a Gateway."""
+
+    route: Object
+    path: FieldPath
+    section: Any
+    port: int | None
+
+    def meets(self, other: _Taker) -> bool:
+        """Whether both get the same requests: another rule, at the same listener or where one is at all of them."""
+        is_other = self.path != other.path if self.route is other.route else self.route.name != other.route.name
+        same = all(
+            one is None or two is None or one == two
+            for one, two in ((self.section, other.section), (self.port, other.port))
+        )
+        return is_other and same
 
 
 def _normal(match: Any) -> Any:

@@ -153,27 +153,36 @@ def _where(pod: PodTemplate, name: str) -> tuple[str | int, ...]:
 
 @rule("replicas-need-more-gpus-than-pools-have", Severity.ERROR)
 def replicas_need_more_gpus(world: World) -> Iterator[Hit]:
-    """The replicas of all GPU workloads together need more GPUs than the static pools of the folder hold.
+    """The replicas of all GPU workloads that go to the same static pools need more GPUs than these hold.
 
-    The last ones stay Pending for ever: static pools do not grow. Folders with dynamic pools are left out.
+    The last ones stay Pending for ever: static pools do not grow. Pods that may also go to a dynamic pool are left out.
     """
-    wanted: dict[tuple[str | None, str], Decimal] = {}
-    last: dict[tuple[str | None, str], PodTemplate] = {}
+    wanted: dict[tuple[str | None, str, tuple[Nodes, ...]], Decimal] = {}
+    last: dict[tuple[str | None, str, tuple[Nodes, ...]], PodTemplate] = {}
     for pod in _placed(world):
         count = replicas(world, pod.owner) if pod.owner.kind != "LeaderWorkerSet" else None
         for name, value in accelerators(pod).items() if count else ():
-            key = (pod.owner.kustomization, name)
-            wanted[key] = wanted.get(key, Decimal(0)) + value * (count.least if count else 0)
-            last[key] = pod
-    for (overlay, name), value in wanted.items():
-        have = _static_total(nodes(world), name)
-        if have is not None and value > have:
+            for places in {tuple(nodes(world)), _able(world, pod)}:
+                key = (pod.owner.kustomization, name, places)
+                wanted[key] = wanted.get(key, Decimal(0)) + value * (count.least if count else 0)
+                last[key] = pod
+    told = set()
+    for (overlay, name, places), value in wanted.items():
+        have, at = _static_total(places, name), last[overlay, name, places].owner
+        if have is not None and value > have and places and id(at) not in told:
+            told.add(id(at))
             message = (
                 f"placing replicas: they need {plain(value)} of {name}, the static pools have {shown(plain(have))}"
             )
             fix = "add nodes to the pool, or run fewer replicas"
-            at = last[overlay, name].owner
             yield Hit(at=at, path=("spec", "replicas"), message=message, fix=fix)
+
+
+def _able(world: World, pod: PodTemplate) -> tuple[Nodes, ...]:
+    """The nodes on which the pod may run by its labels and tolerations."""
+    return tuple(
+        found for found in candidates(world, pod) if found.is_open or all(tolerates(pod, one) for one in found.taints)
+    )
 
 
 def _static_total(found: tuple[Nodes, ...], name: str) -> Decimal | None:
@@ -225,6 +234,22 @@ def _places(world: World, pod: PodTemplate, key: str | None) -> int | None:
         zones = [node.labels.get(_ZONE) for node in found]
         return len({zone for values in zones for zone in values or ()}) if found and all(zones) else None
     return None
+
+
+@rule("anti-affinity-by-region", Severity.WARNING)
+def anti_affinity_by_region(world: World) -> Iterator[Hit]:
+    """Replicas must stand in regions of their own, and a cluster is in one.
+
+    Required anti-affinity by `topology.kubernetes.io/region` allows one pod per region: the second replica stays
+    Pending. Meant is the node or the zone.
+    """
+    for pod in every_pod(world):
+        count = replicas(world, pod.owner)
+        for path, term in _affinity_terms(pod):
+            key = text(term, "topologyKey") or ""
+            if count and count.most > 1 and key.endswith("/region") and len(_offered(world, key)) < 2:
+                message = f"placing replicas: one of {count.most} fits into each region: `{key}`"
+                yield Hit(at=pod.owner, path=path, message=message, fix=f"use {_HOSTNAME}, or {_ZONE}")
 
 
 @rule("volume-in-another-zone", Severity.ERROR)

@@ -14,7 +14,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.joins.tenant import brings_nodes, deployed_words, is_on, objects_of, only_tenant, shares_nodes
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, is_known, literal, look, mapping
-from provisioner.lint.world import TenantValues, World
+from provisioner.lint.world import Object, TenantValues, World
 
 _ON_BY_DEFAULT = frozenset(
     ("toHost", key)
@@ -193,20 +193,42 @@ def policies_nobody_enforces(world: World) -> Iterator[Hit]:
     enforces none, so a default deny silently allows everything. Switch it off and install Calico or Cilium in the
     tenant cluster; what the control plane cluster's network plug-in enforces does not matter to private nodes.
     """
-    only = only_tenant(world)
+    for tenant, path in _on_flannel(world):
+        found = _policy_for(world, tenant)
+        if found is not None:
+            message = f"enforcing network policies: Flannel enforces none of them, such as: `{found.title}`"
+            yield Hit(at=tenant, path=path, message=message, fix=_USE_ANOTHER)
+
+
+_USE_ANOTHER = "set `deploy.cni.flannel.enabled: false` and install Calico or Cilium in the tenant cluster first"
+
+
+def _on_flannel(world: World) -> Iterator[tuple[TenantValues, FieldPath]]:
+    """Tenant clusters on private nodes whose network plug-in is Flannel, and where that is said."""
     for tenant in _private(world):
         flannel = look(tenant.value, "deploy", "cni", "flannel", "enabled")
-        if flannel is False or has_hole(flannel) or any(word in deployed_words(tenant) for word in _CNIS):
-            continue
-        found = next((value for value in objects_of(world, tenant) if value.kind == "NetworkPolicy"), None)
-        if found is None and tenant is not only:
-            continue
-        found = found or next(world.of_kind("NetworkPolicy"), None)
-        if found is not None:
-            path = ("deploy", "cni", "flannel") if is_known(flannel) else ("privateNodes",)
-            message = f"enforcing network policies: Flannel enforces none of them, such as: `{found.title}`"
-            fix = "set `deploy.cni.flannel.enabled: false` and install Calico or Cilium in the tenant cluster first"
-            yield Hit(at=tenant, path=path, message=message, fix=fix)
+        if flannel is not False and not has_hole(flannel) and not any(word in deployed_words(tenant) for word in _CNIS):
+            yield tenant, ("deploy", "cni", "flannel") if is_known(flannel) else ("privateNodes",)
+
+
+def _policy_for(world: World, tenant: TenantValues) -> Object | None:
+    """A NetworkPolicy that is put into the tenant cluster."""
+    found = next((value for value in objects_of(world, tenant) if value.kind == "NetworkPolicy"), None)
+    return found or (next(world.of_kind("NetworkPolicy"), None) if tenant is only_tenant(world) else None)
+
+
+@rule("policies-for-control-plane-only", Severity.WARNING)
+def policies_for_control_plane_only(world: World) -> Iterator[Hit]:
+    """Network policies are switched on for a tenant cluster with private nodes, and nothing guards its workloads.
+
+    `policies.networkPolicy` makes policies in the control plane cluster, for the control plane's pods. Workloads on
+    private nodes need policies inside the tenant cluster and a network plug-in there that enforces them, which Flannel,
+    the default, does not.
+    """
+    for tenant, _ in _on_flannel(world):
+        if is_on(tenant.value, "policies", "networkPolicy", "enabled") and _policy_for(world, tenant) is None:
+            message = "restricting traffic: nothing enforces policies for workloads on private nodes: `flannel`"
+            yield Hit(at=tenant, path=("policies", "networkPolicy"), message=message, fix=_USE_ANOTHER)
 
 
 @rule("workload-policy-without-effect", Severity.ERROR)

@@ -1,0 +1,147 @@
+"""Values on the command line of a model server: numbers that are none, words that nobody knows, bounds that clash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.model_servers import Engine, Flag, engines, vllm_version
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.server_kinds import EngineKind
+from provisioner.lint.vllm_values import VLLM_AMOUNTS, VLLM_DECIMAL, VLLM_WHOLE, VLLM_WORDS
+from provisioner.lint.world import World
+
+_FALSE = frozenset(["false", "False", "0", "no"])
+_COUNTS = ("tensor", "pipeline", "data")
+_POSITIVE = frozenset(["--block-size", "--max-loras", "--max-num-batched-tokens", "--max-num-seqs", "--nnodes"])
+_NUMBERS: Mapping[EngineKind, frozenset[str]] = {
+    EngineKind.VLLM: VLLM_WHOLE,
+    EngineKind.SGLANG: frozenset(
+        (
+            "--chunked-prefill-size",
+            "--ep-size",
+            "--max-prefill-tokens",
+            "--max-running-requests",
+            "--max-total-tokens",
+            "--nnodes",
+            "--node-rank",
+        )
+    ),
+    EngineKind.TGI: frozenset(
+        (
+            "--max-batch-prefill-tokens",
+            "--max-batch-total-tokens",
+            "--max-concurrent-requests",
+            "--max-input-length",
+            "--max-input-tokens",
+        )
+    ),
+    EngineKind.LLAMA_CPP: frozenset(
+        ("--batch-size", "--parallel", "--threads", "--ubatch-size", "-b", "-np", "-t", "-ub")
+    ),
+}
+"""Flags that take a whole number."""
+
+
+def _hit(engine: Engine, flag: Flag, message: str, fix: str) -> Hit:
+    return Hit(at=engine.pod.owner, path=flag.path, message=message, fix=fix)
+
+
+def _refusal(engine: Engine, flag: Flag, value: str) -> str | None:
+    """Why an engine refuses a value, None where it takes it or nobody knows."""
+    concept = next((name for name, names in engine.profile.flags.items() if flag.name in names), flag.name)
+    if concept == "memory share":
+        number = engine.number(concept)
+        return None if number is not None and 0 < number <= 1 else "it must be above 0 and at most 1"
+    if concept in _COUNTS or concept == "port":
+        largest = 65535 if concept == "port" else 100_000
+        fits = re.fullmatch(r"\d{1,6}", value) is not None and 1 <= int(value) <= largest
+        return None if fits else f"it must be a whole number from 1 to {largest}"
+    if flag.name in _POSITIVE and re.fullmatch(r"-?\d+", value) and int(value[:9]) < 1:
+        return "it must be at least 1"
+    if engine.kind is EngineKind.VLLM and flag.name in VLLM_AMOUNTS:
+        is_amount = re.fullmatch(r"-1|auto|\d+[kmgtKMGT]?|\d+\.\d+[kmgt]", value)
+        return None if is_amount else "it must be a whole number, or one with a suffix such as 32k"
+    if engine.kind is EngineKind.VLLM and flag.name in VLLM_DECIMAL:
+        return None if re.fullmatch(r"-?(\d+\.?\d*|\.\d+)(e-?\d+)?", value) else "it must be a number"
+    if concept == "context" or flag.name in _NUMBERS.get(engine.kind, ()):
+        return None if re.fullmatch(r"[+-]?\d+|None", value) else "it must be a whole number"
+    return None
+
+
+@rule("engine-flag-out-of-range", Severity.ERROR)
+def engine_flag_out_of_range(world: World) -> Iterator[Hit]:
+    """A number on a model server's command line is none, or outside of what the engine takes.
+
+    `--gpu-memory-utilization` is a share from 0 to 1, not per cent or gigabytes; counts of sequences, adapters and
+    tokens are whole numbers; sizes of parallel groups and ports are whole numbers from 1. The engine ends while it
+    reads its command line. Types are those of vLLM's own parser.
+    """
+    for engine in engines(world):
+        for flag in engine.flags:
+            refusal = None if flag.value is None or flag.is_unknown else _refusal(engine, flag, flag.value)
+            if refusal is not None:
+                message = (
+                    f"reading arguments of {engine.kind}: {flag.name}: {refusal}, found `{(flag.value or '')[:40]}`"
+                )
+                yield _hit(engine, flag, message, "correct the number")
+
+
+@rule("engine-flag-value-unknown", Severity.WARNING)
+def engine_flag_value_unknown(world: World) -> Iterator[Hit]:
+    """A flag of vLLM is given a word that it does not know.
+
+    vLLM ends with "invalid choice". The words are those of the releases up to 0.32; a newer one may know more, so this
+    is a warning.
+    """
+    for engine in engines(world):
+        for flag in engine.flags if engine.kind is EngineKind.VLLM else ():
+            known = VLLM_WORDS.get(flag.name)
+            if known is None or not flag.value or flag.is_unknown or flag.value in known:
+                continue
+            near = nearest_name(flag.value, known)
+            message = f"reading arguments of vLLM: {flag.name} knows no `{flag.value[:40]}`"
+            fix = f"did you mean {near}?" if near else f"write one of: {', '.join(sorted(known))}"
+            yield _hit(engine, flag, message, fix)
+
+
+@rule("engine-input-fills-context", Severity.ERROR)
+def engine_input_fills_context(world: World) -> Iterator[Hit]:
+    """Text Generation Inference is told to take prompts as long as prompt and answer together.
+
+    It ends with "max_input_tokens must be < max_total_tokens": no room would be left for an answer.
+    """
+    for engine in engines(world):
+        flag = engine.find("--max-input-tokens") or engine.find("--max-input-length")
+        total = engine.number("context")
+        given = engine.number(flag.name) if flag else None
+        if engine.kind is EngineKind.TGI and flag and given is not None and total is not None and given >= total:
+            message = f"reading arguments of {engine.kind}: {flag.name} must be below {total:g}: `{given:g}`"
+            yield _hit(engine, flag, message, "raise --max-total-tokens, or take shorter prompts")
+
+
+@rule("engine-batch-too-small", Severity.ERROR)
+def engine_batch_too_small(world: World) -> Iterator[Hit]:
+    """vLLM's batch holds fewer tokens than it must.
+
+    vLLM refuses `--max-num-batched-tokens` below `--max-num-seqs`, and below `--max-model-len` when chunked prefill is
+    off (`--no-enable-chunked-prefill`, or a release before 0.8, where it was not the default).
+    Source: vllm/config/scheduler.py.
+    """
+    for engine in engines(world):
+        flag = engine.find("--max-num-batched-tokens")
+        batch = engine.number("--max-num-batched-tokens")
+        if engine.kind is not EngineKind.VLLM or flag is None or batch is None:
+            continue
+        chunked = engine.find("--enable-chunked-prefill")
+        version = vllm_version(engine)
+        whole = engine.has("--no-enable-chunked-prefill") or (chunked is not None and chunked.value in _FALSE)
+        whole = whole or (version is not None and version < (0, 8) and chunked is None)
+        requests, context = engine.number("--max-num-seqs"), engine.number("context")
+        if requests is not None and batch < requests:
+            message = f"reading arguments of vLLM: {flag.name} is below --max-num-seqs {requests:g}: `{batch:g}`"
+            yield _hit(engine, flag, message, "raise --max-num-batched-tokens")
+        elif whole and context is not None and batch < context:
+            message = f"reading arguments of vLLM: {flag.name} is below --max-model-len {context:g}: `{batch:g}`"
+            yield _hit(engine, flag, message, "allow chunked prefill, or raise --max-num-batched-tokens")
