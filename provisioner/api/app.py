@@ -16,7 +16,7 @@ from starlette.responses import Response
 from provisioner.api.credentials import bearer, require_operator
 from provisioner.api.exchange import Exchange
 from provisioner.api.problems import problem_response
-from provisioner.api.routes import catalog, endpoints, internal, keys, operations, tenants
+from provisioner.api.routes import catalog, endpoints, fleet, internal, keys, operations, tenants
 from provisioner.api.routes.schemas import PROBLEMS, describe_by_hand
 from provisioner.api.services import Services
 from provisioner.api.snapshots import SnapshotFeed
@@ -32,7 +32,7 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="Tenantry", version="1", description="Managed-inference endpoints", redoc_url=None)
     app.state.services = services
     app.state.snapshots = SnapshotFeed(services.store.snapshots, is_stopping=services.is_stopping)
-    for noun in (catalog, tenants, endpoints, operations, keys):
+    for noun in (catalog, tenants, endpoints, fleet, operations, keys):
         app.include_router(
             noun.router,
             prefix=PREFIX,

@@ -8,7 +8,9 @@ from datetime import datetime
 from provisioner.domain.conditions import Stage, StageName, StageState, current_stage
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.operation import Operation, StepRecord, Verb
+from provisioner.domain.snapshot import Snapshot
 from provisioner.wire.endpoint import EndpointView, Identifiers, ModelState, ScalingView
+from provisioner.wire.fleet import FleetView, RequestView, RunningEndpointView
 from provisioner.wire.operation import OperationView, StageView, StepView
 
 
@@ -50,6 +52,26 @@ def endpoint_view(endpoint: Endpoint, now: datetime) -> EndpointView:
         scaling=ScalingView(min_replicas=plan.runtime.min_replicas, max_replicas=plan.runtime.max_replicas),
         created_at=endpoint.created_at,
         updated_at=endpoint.updated_at,
+    )
+
+
+def fleet_view(endpoints: Sequence[Endpoint], snapshot: Snapshot | None) -> FleetView:
+    """Endpoints as previews look at them. Of a ready one at least as many replicas run as it was asked for with."""
+    serving = {route.endpoint: len(route.backends) for route in snapshot.routes} if snapshot else {}
+    return FleetView(
+        endpoints=tuple(
+            RunningEndpointView(
+                id=endpoint.id,
+                tenant=endpoint.tenant,
+                request=RequestView.model_validate(endpoint.request),
+                template_version=endpoint.plan.placement.template_version,
+                replicas=max(
+                    serving.get(endpoint.id, 0),
+                    endpoint.plan.runtime.min_replicas if endpoint.phase is Phase.READY else 0,
+                ),
+            )
+            for endpoint in endpoints
+        )
     )
 
 

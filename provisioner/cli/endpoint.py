@@ -89,6 +89,18 @@ def show_endpoint(reference: ReferenceArgument, output: OutputOption = Format.TA
     print_view(call(lambda client: client.get_endpoint(reference)), output)
 
 
+@app.command("export")
+def export_endpoints() -> None:
+    """Print what runs as fleet.json: every endpoint with its request, the template version it pins and its replicas.
+
+    `tenantry preview --against fleet.json` says what a change does to them. Free GPUs by node type may be added under
+    `capacity`.
+
+    Example: tenantry endpoint export > fleet.json
+    """
+    print_json(call(lambda client: client.get_fleet()).model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
 @app.command("delete")
 def delete_endpoint(
     reference: ReferenceArgument,

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from provisioner.cli import endpoint, key, lint, model, operation, plan, process, tenant, tier
+from provisioner.cli import endpoint, key, lint, model, operation, plan, preview, process, tenant, tier
 from provisioner.cli.output import print_error, say
 from provisioner.domain.errors import InvariantError, RetryableError, TenantryError
 
@@ -53,6 +53,7 @@ app = typer.Typer(
 process.register(app)
 plan.register(app)
 lint.register(app)
+preview.register(app)
 for noun in (tier, model, tenant, endpoint, operation, key):
     app.add_typer(noun.app)
 

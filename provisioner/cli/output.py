@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,11 +46,11 @@ def print_json(data: object) -> None:
     print(text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Data for people: a coloured table on a terminal, aligned text in a pipe."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, styles: Sequence[str] = ()) -> None:
+    """Data for people: a coloured table on a terminal, aligned text in a pipe. `styles` colours whole rows."""
     cells = [[_cell(value) for value in row] for row in rows]
     if sys.stdout.isatty():
-        _print_rich_table(columns, cells)
+        _print_rich_table(columns, cells, styles)
         return
     for line in _aligned(columns, cells):
         print(line)
@@ -130,7 +131,7 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -139,8 +140,8 @@ def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) ->
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(_heading(column), overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    for row, style in zip_longest(cells, styles, fillvalue=""):
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row), style=style)
     Console().print(table)
 
 

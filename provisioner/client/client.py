@@ -18,6 +18,7 @@ import httpx2
 from provisioner.client.problems import error_of
 from provisioner.domain.errors import InvariantError, NotFoundError, RetryableError
 from provisioner.wire.endpoint import EndpointAccepted, EndpointView
+from provisioner.wire.fleet import FleetView
 from provisioner.wire.key import KeyCreated, KeyView
 from provisioner.wire.message import Message
 from provisioner.wire.operation import OperationView
@@ -85,6 +86,10 @@ class Client:
     async def get_endpoint(self, reference: str) -> EndpointView:
         """One endpoint by id or `tenant/name`."""
         return _one(EndpointView, await self._send("GET", _path("endpoints", reference)))
+
+    async def get_fleet(self) -> FleetView:
+        """Every endpoint with its request, the version it pins and its replicas."""
+        return _one(FleetView, await self._send("GET", "/fleet"))
 
     async def delete_endpoint(self, reference: str, *, idempotency_key: str) -> OperationView:
         """Give an endpoint up."""

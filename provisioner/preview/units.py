@@ -35,13 +35,17 @@ _NAMES = ("name", "tenant", "team")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
-    """What one side is rendered from. `broken` are the tiers whose files cannot be read, and other parts of a catalog
-    by a name for them, and why; `failure` says why nothing at all can be rendered."""
+    """What one side is rendered from.
+
+    `digest` stands for catalog, site and policies. `broken` are the tiers whose files cannot be read, and other parts
+    of a catalog by a name for them, and why; `failure` says why nothing at all can be rendered.
+    """
 
     label: str
     catalog: Catalog
     site: Site
     pack: Pack
+    digest: str
     broken: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     failure: tuple[Finding, ...] = ()
 

@@ -18,8 +18,10 @@ from provisioner.catalog.pack import example_site
 from provisioner.catalog.site import Site
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
+from provisioner.preview.cache import key_of
 from provisioner.preview.units import Source
 from provisioner.rendering.compiler import Compiler
+from provisioner.rendering.digest import digest_tree
 from provisioner.rendering.pack import compile_pack
 
 MODELS = "provisioner/catalog/models"
@@ -53,11 +55,14 @@ class Layout:
         return None if self.overlay is None else folder / self.overlay
 
     def catalog_files(self, files: Files) -> Files:
-        """The files that catalog and site are made of."""
+        """The files that catalog, site and policies are made of."""
         return {
             path: content
             for path, content in files.items()
-            if path == self.site or path.endswith(_HEADS) or path.rpartition("/")[0].endswith("models")
+            if path == self.site
+            or path.endswith(_HEADS)
+            or path.rpartition("/")[0].endswith("models")
+            or "policies/" in path
         }
 
 
@@ -103,8 +108,15 @@ class _Loading:
     def _made(self, catalog: Catalog, site: Site, *, failure: tuple[Finding, ...] = ()) -> Source:
         tiers = {name: tier for name, tier in catalog.tiers.items() if name not in self._broken}
         offer = replace(catalog, tiers=tiers)
-        pack = compile_pack(offer, site)
-        return Source(label=self._label, catalog=offer, site=site, pack=pack, broken=self._broken, failure=failure)
+        return Source(
+            label=self._label,
+            catalog=offer,
+            site=site,
+            pack=compile_pack(offer, site),
+            digest=key_of(digest_tree(self._layout.catalog_files(self._files)), site.model_dump_json()),
+            broken=self._broken,
+            failure=failure,
+        )
 
     def _catalog(self) -> Catalog:
         root, overlay = self._layout.root(self._folder), self._layout.overlay_in(self._folder)

@@ -1,0 +1,166 @@
+"""`tenantry preview`: what a change of templates does to every tier and to the endpoints that run, before it merges."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from provisioner.cli.catalog import CatalogOption
+from provisioner.cli.output import print_json, say
+from provisioner.domain.errors import RejectedError
+from provisioner.preview.threshold import FailOn
+
+if TYPE_CHECKING:
+    from provisioner.preview.report import Report
+
+_SERVER = "server"
+_QUIET_SECONDS = 1.0
+
+
+class PreviewFormat(StrEnum):
+    """How the report is printed."""
+
+    TERMINAL = "terminal"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+def _tiers(incomplete: str) -> list[str]:
+    """Names of tiers for completion: those of the working tree where it holds a pack, else the installed ones."""
+    from provisioner.catalog.pack import pack_root
+
+    folder = next(found for found in (Path("templates"), pack_root() / "templates") if found.is_dir())
+    return sorted(path.parent.name for path in folder.glob(f"{incomplete}*/tier.yaml"))
+
+
+BaseOption = Annotated[
+    str | None, typer.Option(metavar="REF", help="What to compare with; where the head left the default branch.")
+]
+HeadOption = Annotated[
+    str | None, typer.Option(metavar="REF", help="The change; the working tree with all that is not committed.")
+]
+TierOption = Annotated[
+    list[str] | None, typer.Option("--tier", metavar="TIER", help="Only this tier.", autocompletion=_tiers)
+]
+AgainstOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE|server", help="What runs: a file of `tenantry endpoint export`, or the server itself."),
+]
+SiteOption = Annotated[Path | None, typer.Option(metavar="FILE", help="site.yaml; TENANTRY_SITE, else an example.")]
+FailOption = Annotated[FailOn, typer.Option(help="What ends with a code other than 0.")]
+FormatOption = Annotated[PreviewFormat, typer.Option("--output", "-o", help="How to print the report.")]
+VersionOption = Annotated[
+    str | None, typer.Option("--kubernetes-version", help="API servers' version, such as 1.34; the newest known.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of the command."""
+
+    base: BaseOption = None
+    head: HeadOption = None
+    tier: TierOption = None
+    against: AgainstOption = None
+    site: SiteOption = None
+    catalog: CatalogOption = None
+    kubernetes_version: VersionOption = None
+    fail_on: FailOption = FailOn.DISRUPTIVE
+    output: FormatOption = PreviewFormat.TERMINAL
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    def run(**given: Any) -> None:
+        preview(Options(**given))
+
+    hints = get_type_hints(Options, include_extras=True)
+    told = inspect.signature(Options)
+    named = [parameter.replace(annotation=hints[name]) for name, parameter in told.parameters.items()]
+    run.__signature__ = told.replace(parameters=named, return_annotation=None)  # type: ignore[attr-defined]
+    run.__annotations__ = hints
+    app.command("preview", help=inspect.getdoc(preview))(run)
+
+
+def preview(options: Options) -> None:
+    """Show what a change does to every tier and to the endpoints that run.
+
+    Renders both sides of a git repository for every tier, its reference cases and the endpoints of `--against`, and
+    compares them. Nothing is checked out and nothing is applied. Ends with 0 when nothing is disturbed, 1 when nothing
+    could be previewed, 3 when something is disruptive, 4 with new errors.
+
+    Examples: tenantry preview · tenantry preview --base origin/main --against fleet.json · tenantry preview --base
+    HEAD^1 --head HEAD -o markdown --fail-on finding
+    """
+    from provisioner.preview.verdict import exit_code
+    from provisioner.settings import read_settings
+    from provisioner.wiring.preview import Question
+    from provisioner.wiring.preview import preview as preview_change
+
+    question = Question(
+        base=options.base,
+        head=options.head,
+        tiers=tuple(options.tier or ()),
+        fleet=_fleet(options.against),
+        site=options.site,
+        catalog=options.catalog,
+        kubernetes=options.kubernetes_version,
+    )
+    report = preview_change(read_settings(), question, folder=Path.cwd(), say=_Progress().say)
+    status = exit_code(report, options.fail_on)
+    _print(report, options.output, status)
+    if status:
+        raise typer.Exit(status)
+
+
+class _Progress:
+    """Tells what is being done once it takes longer than a second."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+
+    def say(self, doing: str) -> None:
+        """Something is being done."""
+        if time.monotonic() - self._begun > _QUIET_SECONDS:
+            say(f"{doing} …")
+
+
+def _fleet(against: str | None) -> tuple[bytes, str] | None:
+    """What runs, as fleet.json says it, and where that comes from."""
+    if against is None:
+        return None
+    if against == _SERVER:
+        from provisioner.cli.session import call
+
+        fleet = call(lambda client: client.get_fleet())
+        return fleet.model_dump_json(by_alias=True, exclude_none=True).encode(), "the server's fleet"
+    try:
+        return Path(against).read_bytes(), against
+    except OSError as error:
+        raise RejectedError(
+            f"reading what runs: {(error.strerror or str(error)).lower()}: {against}",
+            reason="NoFleet",
+            hint="write the file with `tenantry endpoint export`, or ask the server: `--against server`",
+        ) from error
+
+
+def _print(report: Report, output: PreviewFormat, status: int) -> None:
+    if output is PreviewFormat.JSON:
+        from provisioner.preview.document import report_document
+
+        print_json(report_document(report, exit_code=status))
+    elif output is PreviewFormat.MARKDOWN:
+        from provisioner.preview.markdown import report_markdown
+
+        print(report_markdown(report, exit_code=status))
+    else:
+        from provisioner.cli.report import print_report
+
+        print_report(report)
