@@ -26,7 +26,7 @@ PINNED = {
     "kubernetes": "k8s.io/kubernetes",
     "helm": "helm.sh/helm/v4",
     "pulumi": "github.com/pulumi/pulumi/pkg/v3",
-    "pulumi-kubernetes": "github.com/pulumi/pulumi-kubernetes/provider/v4",
+    "pulumi-resource-kubernetes": "github.com/pulumi/pulumi-kubernetes/provider/v4",
 }
 """Folder -> the module whose version is the engine's."""
 
@@ -38,7 +38,7 @@ LINKED = {
     },
     "helm": {"helm.sh/helm/v4/internal/version.version": "v{version}"},
     "pulumi": {"github.com/pulumi/pulumi/sdk/v3/go/common/version.Version": "v{version}"},
-    "pulumi-kubernetes": {"main.version": "{version}"},
+    "pulumi-resource-kubernetes": {"main.version": "{version}"},
 }
 """Folder -> Go variables that the linker sets, as each project's own releases do."""
 

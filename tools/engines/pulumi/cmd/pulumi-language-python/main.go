@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,17 +141,28 @@ func (h *host) command(ctx context.Context, request *pulumirpc.RunRequest) (*exe
 	if err != nil {
 		return nil, err
 	}
-	config, err := json.Marshal(request.GetConfig())
-	if err != nil {
-		return nil, err
-	}
-	secretKeys, err := json.Marshal(request.GetConfigSecretKeys())
+	config, err := configVariables(request)
 	if err != nil {
 		return nil, err
 	}
 	if command.Env == nil {
 		command.Env = os.Environ()
 	}
-	command.Env = append(command.Env, "PULUMI_CONFIG="+string(config), "PULUMI_CONFIG_SECRET_KEYS="+string(secretKeys))
+	command.Env = append(command.Env, config...)
 	return command, nil
+}
+
+// configVariables are the environment variables that carry a stack's config; the executor wants both, empty or not.
+func configVariables(request *pulumirpc.RunRequest) ([]string, error) {
+	values := map[string]string{}
+	maps.Copy(values, request.GetConfig())
+	config, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	secretKeys, err := json.Marshal(append([]string{}, request.GetConfigSecretKeys()...))
+	if err != nil {
+		return nil, err
+	}
+	return []string{"PULUMI_CONFIG=" + string(config), "PULUMI_CONFIG_SECRET_KEYS=" + string(secretKeys)}, nil
 }

@@ -1,4 +1,4 @@
-module tenantry.io/engines/pulumi-kubernetes
+module tenantry.io/engines/pulumi-resource-kubernetes
 
 go 1.26.6
 
