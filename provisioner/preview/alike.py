@@ -120,10 +120,7 @@ class _UnitChange:
 
     def changes(self) -> Iterator[ObjectChange]:
         """Every object that differs, with placeholders for the unit's own names."""
-        pairs = paired(
-            [self.old.in_value(orjson.loads(text)) for text in self.before],
-            [self.new.in_value(orjson.loads(text)) for text in self.after],
-        )
+        pairs = paired(_neutral(self.before, self.old), _neutral(self.after, self.new))
         found = [change for pair in pairs if (change := self._change(pair)) is not None]
         if self.is_revised and not _has_workload(found):
             reach = Reach.VERSION if self.is_raised else Reach.ROLLOUT
@@ -169,6 +166,12 @@ class _UnitChange:
             before=None if change.before is None else self.old.out_of(change.before),
             after=None if change.after is None else self.new.out_of(change.after),
         )
+
+
+def _neutral(texts: Sequence[bytes], names: Placeholders) -> list[Object]:
+    """The objects with placeholders; a template with several versions is taken apart by version later."""
+    found = [orjson.loads(text) for text in texts]
+    return [made if made.get("kind") == "VirtualClusterTemplate" else names.in_value(made) for made in found]
 
 
 def _versioned(before: str, after: str) -> FieldChange:

@@ -15,6 +15,7 @@ import orjson
 
 from provisioner.domain.errors import RejectedError
 from provisioner.preview.effect import Reach
+from provisioner.preview.placeholders import dashed, placeholders
 from provisioner.preview.rules.published import VERSION
 from provisioner.preview.rules.values import VALUES
 from provisioner.rendering.diff import ABSENT
@@ -70,7 +71,14 @@ def parts(before: Any, after: Any, *, kind: str, reach: Reach) -> Iterator[Part]
             yield Part(VERSION, at, ABSENT, {"version": number}, Reach.VERSION)
             earlier = [known for known in old if _release(known) < _release(number)]
             if earlier:
-                yield from _version_parts(old[max(earlier, key=_release)], new[number], at, Reach.VERSION)
+                last = max(earlier, key=_release)
+                yield from _version_parts(old[last], _as_of(new[number], number, last), at, Reach.VERSION)
+
+
+def _as_of(entry: Object, number: str, earlier: str) -> Object:
+    """The entry with the names of what an earlier version is published with, so that those are no difference."""
+    found: Object = placeholders([(dashed(number), dashed(earlier))]).in_value(entry)
+    return found
 
 
 def _version_parts(before: Object, after: Object, at: str, reach: Reach) -> Iterator[Part]:
