@@ -19,7 +19,8 @@ from provisioner.catalog.site import Site
 from provisioner.catalog.tier import NodeMode
 from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.finding import Finding, unknown_name_hint
-from stacks.keys import KEYS, PLATFORM, PROGRAMS, PROJECT
+from provisioner.rendering.platform import SECRETS
+from stacks.keys import KEYS, PLATFORM, PROGRAMS, PROJECT, config_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +58,12 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformConfig:
-    """What the platform's program needs: the offer, how the control plane clusters are reached, secrets."""
+    """What the platform's program needs: the offer, how the control plane clusters are reached, and the installation's
+    secrets by the names that rendering has for them."""
 
     offer: Offer
     kubeconfig: pulumi.Output[str] | None
-    connector_secret: pulumi.Output[str]
+    secrets: Mapping[str, pulumi.Output[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +102,9 @@ def read_config(
     offer = _load_offer(own, name)
     if program == PLATFORM:
         kubeconfig = pulumi.Output.secret(own["kubeconfig"]) if "kubeconfig" in own else None
-        secret = pulumi.Output.secret(own["connectorSecret"])
-        return PlatformConfig(offer=offer, kubeconfig=kubeconfig, connector_secret=secret)
+        texts = {secret: own[config_key(secret)] for secret in SECRETS if config_key(secret) in own}
+        held = {secret: pulumi.Output.secret(value) for secret, value in texts.items()}
+        return PlatformConfig(offer=offer, kubeconfig=kubeconfig, secrets=held)
     return TierConfig(
         offer=offer,
         tier=own["tier"],

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from provisioner.rendering.platform import SECRETS, SECRETS_OF_SOME_SITES
+
 PROJECT = "tenantry"
 PLATFORM = "platform"
 TIER = "tier"
@@ -25,6 +27,12 @@ class Key:
     programs: frozenset[str]
     is_required: bool = False
     is_secret: bool = False
+
+
+def config_key(secret: str) -> str:
+    """The key of a secret of the installation: `clientCaKey` for `client_ca_key`."""
+    first, *others = secret.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 _BOTH, _PLATFORM, _TIER = frozenset(PROGRAMS), frozenset({PLATFORM}), frozenset({TIER})
@@ -48,12 +56,12 @@ KEYS: Mapping[str, Key] = {
         programs=_PLATFORM,
         is_secret=True,
     ),
-    "connectorSecret": Key(
-        meaning="the secret of the Argo CD connector: Argo CD's token, or Akuity's key",
-        programs=_PLATFORM,
-        is_required=True,
-        is_secret=True,
-    ),
+    **{
+        config_key(name): Key(
+            meaning=meaning, programs=_PLATFORM, is_required=name not in SECRETS_OF_SOME_SITES, is_secret=True
+        )
+        for name, meaning in SECRETS.items()
+    },
     "tier": Key(meaning="name of the tier", programs=_TIER, is_required=True),
     "region": Key(
         meaning="region of the site; its control plane cluster is where the tier is published",

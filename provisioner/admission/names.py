@@ -12,9 +12,7 @@ from provisioner.catalog.offer import offered_models
 from provisioner.catalog.site import Site
 from provisioner.catalog.tier import Autoscaling, Tier
 from provisioner.domain.finding import Finding, unknown_name_hint
-
-POOL_TENANT = "pool"
-"""The name under which a shared pool stands where tenants' names stand; no tenant may have it."""
+from provisioner.domain.tenant import POOL_TENANT
 
 
 def check_names(draft: Draft, catalog: Catalog, site: Site, tenant_tiers: Collection[str] | None) -> Iterator[Finding]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from provisioner.admission.names import POOL_TENANT
 from provisioner.admission.rules import Decision
 from provisioner.catalog.entry import digest_of
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import NodeMode, NodePools, Scheduling, Tenancy, Tier
+from provisioner.catalog.tier import NodeMode, NodePools, Routing, Scheduling, Tenancy, Tier
 from provisioner.domain.endpoint import EndpointRequest
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import (
@@ -21,7 +20,7 @@ from provisioner.domain.plan import (
     Placement,
     RuntimePlan,
 )
-from provisioner.domain.tenant import project_name
+from provisioner.domain.tenant import POOL_TENANT, project_name
 
 _POOL_NAME_LENGTH = 30
 """So that a replica's name, made of it, stays one DNS label."""
@@ -169,11 +168,12 @@ def _revision(decision: Decision, image: str) -> str:
 def _address(request: EndpointRequest, decision: Decision, site: Site) -> Address:
     hostname = site.public.hostname.format(endpoint=request.name, tenant=request.tenant)
     port = f":{site.public.port}" if site.public.port else ""
+    is_lent = decision.tier.routing is Routing.IMPORTED_GATEWAY
     return Address(
         hostname=hostname,
         url=f"{site.public.scheme}://{hostname}{port}/v1",
         tenant_domain=f"{_owner(request, decision.tier)}.{site.tenant_domain}",
-        gateway_port=site.gateway.tenant_port,
+        gateway_port=site.gateway.lent_port if is_lent else site.gateway.tenant_port,
     )
 
 

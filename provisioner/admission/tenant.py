@@ -8,14 +8,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from provisioner.admission.form import ONE_LINE_PATTERN, TenantName
-from provisioner.admission.names import POOL_TENANT
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import shown, validate_fields
 from provisioner.catalog.site import Site
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding, unknown_name_hint
-from provisioner.domain.tenant import project_name
+from provisioner.domain.tenant import POOL_TENANT, project_name
 
 MAX_NAMESPACE_LENGTH = 63
 

@@ -95,9 +95,18 @@ def check_regions(site: Site) -> Iterator[Finding]:
             if name not in providers:
                 yield _unknown(f"regions.{region_name}.providers[{position}]", "provider", name, providers)
     yield from _check_hostname(site.public.hostname)
+    yield from _check_installation(site)
     if site.sovereign and site.runtimes is not None and len(site.runtimes) != 1:
         message = f"reading runtimes: a sovereign site runs exactly one engine, found {len(site.runtimes)}"
         yield Finding(reason="NotSovereign", message=message, field="runtimes", hint="the default is `mistralrs`")
+
+
+def _check_installation(site: Site) -> Iterator[Finding]:
+    image = site.installation.image if site.installation else ""
+    if image and site.profile == "prod" and not re.search(r"@sha256:[0-9a-f]{64}$", image):
+        message = f"reading image: profile `prod` pins it by digest, found: `{image}`"
+        hint = "write it as <repository>@sha256:<digest>"
+        yield Finding(reason="DigestMissing", message=message, field="installation.image", hint=hint)
 
 
 def _check_hostname(hostname: str) -> Iterator[Finding]:

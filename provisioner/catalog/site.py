@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from provisioner.catalog.entry import Entry
+from provisioner.catalog.installation import Installation
 from provisioner.catalog.quantity import Quantity
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.tier import Accelerator, Isolation, Tier
@@ -94,6 +95,10 @@ class GatewaySettings(Entry):
     class_name: Annotated[str, Field(description="GatewayClass of our public Gateway")]
     tenant_class_name: Annotated[str, Field(description="GatewayClass of tenants' own Gateways")]
     tenant_port: Annotated[int, Field(ge=1, le=65535, description="of tenants' own Gateways")] = 443
+    lent_port: Annotated[
+        int,
+        Field(ge=1, le=65535, description="of our public Gateway's listener for replicas on shared nodes"),
+    ] = 8443
     tenant_controller: Annotated[
         str | None, Field(description="controller of the tenants' GatewayClass; null where tenant clusters have one")
     ] = None
@@ -210,6 +215,9 @@ class Site(Entry):
         tuple[str, ...], Field(description="images that may no longer be used: whole, by repository or by digest")
     ] = ()
     chart_version: Annotated[str | None, Field(description="vCluster chart; null takes versions.yaml")] = None
+    installation: Annotated[
+        Installation | None, Field(description="Tenantry itself, as the stack `platform` stands it up")
+    ] = None
 
     @property
     def control_planes(self) -> tuple[str, ...]:

@@ -7,6 +7,9 @@ from datetime import datetime
 
 from provisioner.domain.ids import OperationId
 
+POOL_TENANT = "pool"
+"""The name under which a shared pool stands where tenants' names stand; no tenant may have it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:

@@ -7,7 +7,7 @@ same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from provisioner.domain.errors import InvariantError
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.compiler import Compiler, Fillable, compile_templates
 from provisioner.rendering.groups import Group, customer_group, runtime_groups
+from provisioner.rendering.platform import render_platform
 from provisioner.rendering.publishing import Filled, Object, Publishing
 
 RUNTIMES = "applications/runtimes"
@@ -71,6 +72,16 @@ class Pack(Publishing):
         group = customer_group(tenant, found, self.site)
         files = self._group(group, found, None).files(group.fillings[0])
         return {f"tenants/{tenant}/{name}": text for name, text in files.items()}
+
+    def platform_groups(self, *, secrets: Mapping[str, str] | None = None) -> dict[str, tuple[Object, ...]]:
+        """What an installation needs once, by group, in the order of existence; `rendering.platform` tells the groups
+        and the secrets, which are holes unless they are given."""
+        return render_platform(self.site, files=self.files, compiler=self._compiler, secrets=secrets or {})
+
+    def platform_objects(self) -> tuple[Object, ...]:
+        """All of it, with holes; nothing where the site says nothing of an installation."""
+        groups = self.platform_groups() if self.site.installation else {}
+        return tuple(made for objects in groups.values() for made in objects)
 
     def _tenant_parts(self, plan: EndpointPlan) -> Iterator[Filled]:
         yield from self._runtime_parts(plan)

@@ -6,7 +6,7 @@ previews and golden files call it. It reads templates from disk and does nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -44,13 +44,6 @@ APPLICATION_SLOTS: Mapping[str, SlotType] = {
 NUMBERS = frozenset({"nodes", "burstNodes"})
 """Parameters of a template that are numbers; the plan keeps them as text."""
 STACKS_SINCE = (0, 37)
-HOLE = "REPLACE_ME"
-"""Stands where a secret belongs until it is given."""
-SECRETS: Mapping[str, str] = {
-    "argocd": "token",
-    "akuity": "akuityApiKeySecret",
-}
-"""The key of a connector that is secret, by what it connects to."""
 
 
 def published_name(kind: str, tier: Tier) -> str:
@@ -165,16 +158,6 @@ class Publishing:
         """The HTTPRoute that leads the customer's hostname to our gateway."""
         return self._customer_route(plan, self._tier(plan.tier)).object
 
-    def platform_objects(self, *, projects: Sequence[str] = (), connector_secret: str = HOLE) -> tuple[Object, ...]:
-        """What an installation needs once: the Argo CD connector and our two access keys.
-
-        `projects` are those that the runtime key may act in. Without the secret the connector has a hole that says so;
-        it is given when the objects are applied and stands in no file. Without projects there is no runtime key: one
-        without a scope could do everything.
-        """
-        compiled = self._once(("platform", len(projects)), lambda: self._compile_platform(len(projects)))
-        return tuple(compiled.objects({"connector_secret": connector_secret, "projects": tuple(projects)}))
-
     def _project(self, tenant: str, tier: Tier) -> Filled:
         compiled = self._once(("project", tier.name), lambda: self._compile_project(tier))
         return Filled(compiled, {"project": project_name(tenant, tier.name), "tenant": tenant})
@@ -241,13 +224,6 @@ class Publishing:
         slots = dict.fromkeys(values, TEXT)
         compiled = self._once(("instance", tier.name), lambda: self._compile(tier, ("instance",), slots))
         return Filled(compiled, values)
-
-    def _compile_platform(self, projects: int) -> Fillable:
-        names = ["baseline", "connector", "bootstrap-key", *(["runtime-key"] if projects else [])]
-        files = [f"templates/_platform/{name}.yaml.j2" for name in names]
-        constants = {"site": self.site, "secret_key": SECRETS[self.site.argo.kind]}
-        slots = Slots({"connector_secret": TEXT}, {"projects": projects})
-        return self._compiler(self.files, files, constants=constants, slots=slots, optional=COMMON | {"projects"})
 
     def _compile_tier(self, tier: Tier) -> Fillable:
         site = self.site

@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import pulumi
 
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.finding import Finding
 from provisioner.rendering.pack import compile_pack
+from provisioner.rendering.platform import SECRETS
 from stacks.config import PlatformConfig
-from stacks.objects import kubernetes_provider, register
+from stacks.keys import PROJECT, config_key
+from stacks.objects import kubernetes_provider
+from stacks.platform.installation import Installation, InstallationArgs
+from stacks.platform.secrets import MARKS, named_secrets
 
 
 def run(config: PlatformConfig) -> None:
-    """Register the platform's objects and export what tiers' stacks take: `connector`, `namespace`, `kubeconfig`."""
+    """Register the installation and export what tiers' stacks take: `connector`, `namespace`, `platformUrl`,
+    `controlPlanes`, `kubeconfig`.
+
+    RejectedError before anything is registered: a site without an installation, a secret that it wants and nobody gave.
+    """
     offer = config.offer
-    pack = compile_pack(offer.catalog, offer.site, overlay=offer.overlay)
-    for plane in offer.site.control_planes:
-        parent = pulumi.ComponentResource("tenantry:platform:Platform", plane)
-        objects = []
-        for manifest in pack.platform_objects():
-            if manifest["kind"] == "Secret":
-                held = {k: v for k, v in manifest["stringData"].items() if v != "REPLACE_ME"}
-                key = next(k for k, v in manifest["stringData"].items() if v == "REPLACE_ME")
-                manifest = {**manifest, "stringData": {**held, key: config.connector_secret}}
-            objects.append(manifest)
-        register(objects, parent=parent, provider=kubernetes_provider(plane, config.kubeconfig), within=plane)
-    pulumi.export("connector", offer.site.connector)
-    pulumi.export("namespace", offer.site.gateway.namespace)
+    site = offer.site
+    groups = compile_pack(offer.catalog, site, overlay=offer.overlay).platform_groups(secrets=MARKS)
+    wanted = named_secrets(groups)
+    if missing := sorted(wanted - config.secrets.keys()):
+        raise RejectedError("reading config: the site wants secrets", reason="BadConfig", findings=_findings(missing))
+    for plane in site.control_planes:
+        provider = kubernetes_provider(plane, config.kubeconfig)
+        Installation(plane, InstallationArgs(groups=groups, secrets=config.secrets, provider=provider))
+    pulumi.export("connector", site.connector)
+    pulumi.export("namespace", site.gateway.namespace)
+    pulumi.export("platformUrl", site.installation.platform.url if site.installation else None)
+    pulumi.export("controlPlanes", list(site.control_planes))
     if config.kubeconfig is not None:
         pulumi.export("kubeconfig", config.kubeconfig)
+
+
+def _findings(missing: list[str]) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(
+            reason="MissingField",
+            field=f"{PROJECT}:{config_key(name)}",
+            message=f"not there: {SECRETS[name]}",
+            hint=f"pulumi config set --secret {config_key(name)} …",
+        )
+        for name in missing
+    )

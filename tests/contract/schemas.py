@@ -27,7 +27,7 @@ CRDS = {
     "keda.sh": "keda-v2.20.2/keda.sh_scaledobjects.yaml",
     "argoproj.io": "argo-cd/application-crd-v3.5.1.yaml",
 }
-WITHOUT_PUBLIC_SCHEMA = frozenset({"cert-manager.io", "leaderworkerset.x-k8s.io", "monitoring.coreos.com"})
+WITHOUT_PUBLIC_SCHEMA = frozenset({"cert-manager.io", "leaderworkerset.x-k8s.io", "monitoring.coreos.com", "velero.io"})
 """Groups whose schemas are not in the folder."""
 
 

@@ -37,7 +37,7 @@ def published(tier: str) -> Objects:
     objects = [*found.tier_objects(tier), found.project(planned.tenant, tier), found.customer_route(planned)]
     if catalog().tiers[tier].tenancy is not Tenancy.CUSTOMER:
         objects.append(found.instance(planned))
-    return [*objects, *found.platform_objects(projects=[planned.placement.project])]
+    return objects
 
 
 def of_kind(tier: str, kind: str) -> Objects:

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from provisioner.catalog.loader import load_catalog
 from provisioner.catalog.pack import models_root
-from provisioner.catalog.site import ArgoSettings, Site
+from provisioner.catalog.site import Site
 from provisioner.catalog.tier import NodePools, Scheduling, Sequencing, Tenancy, Tier
 from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.rendering.canonical import canonical_yaml
@@ -207,20 +207,7 @@ def test_connector_is_named_once_and_every_template_follows() -> None:
     found = compile_pack(catalog(), renamed)
     for tier in catalog().tiers:
         assert values_of(found, tier)["integrations"]["argoCD"] == {"enabled": True, "connector": "argocd-second"}
-    assert "argocd-second" in [made["metadata"]["name"] for made in found.platform_objects()]
-
-
-def test_connector_of_akuity_has_its_own_keys() -> None:
-    settings = {"akuityOrgId": "org", "akuityInstanceId": "instance", "akuityApiKeyId": "key"}
-    site = example_site().model_copy(update={"argo": ArgoSettings(kind="akuity", settings=settings)})
-    objects = compile_pack(catalog(), site).platform_objects(connector_secret="s3cret")
-    [secret] = [made for made in objects if made["kind"] == "Secret"]
-    assert secret["stringData"] == {**settings, "connectorType": "akuity", "akuityApiKeySecret": "s3cret"}
-
-
-def test_secret_is_a_hole_until_it_is_given() -> None:
-    [secret] = [made for made in example_pack().platform_objects() if made["kind"] == "Secret"]
-    assert secret["stringData"]["token"] == "REPLACE_ME"
+    assert "argocd-second" in [made["metadata"]["name"] for made in compile_pack(catalog(), renamed).platform_objects()]
 
 
 def test_pack_contains_the_baseline_of_both_clusters() -> None:
@@ -233,18 +220,6 @@ def test_pack_contains_the_baseline_of_both_clusters() -> None:
     values = values_of(example_pack(), "dedicated")
     assert values["privateNodes"]["kubelet"]["config"]["readOnlyPort"] == 0
     assert values["controlPlane"]["distro"]["k8s"]["apiServer"]["extraArgs"] == ["--profiling=false"]
-
-
-def test_runtime_key_acts_in_the_named_projects_only() -> None:
-    def keys(projects: list[str]) -> list[Object]:
-        made = example_pack().platform_objects(projects=projects)
-        return [found for found in made if found["kind"] == "OwnedAccessKey"]
-
-    assert [key["metadata"]["name"] for key in keys([])] == ["tenantry-bootstrap"]
-    bootstrap, runtime = keys(["acme-dedicated", "acme-shared"])
-    assert "scope" not in bootstrap["spec"]
-    assert runtime["spec"]["scope"] == {"projects": [{"project": "acme-dedicated"}, {"project": "acme-shared"}]}
-    assert all("key" not in made["spec"] and made["spec"]["ttl"] > 0 for made in (bootstrap, runtime))
 
 
 def test_published_versions_come_with_the_new_one(root: Path) -> None:

@@ -1,0 +1,105 @@
+"""Tenantry's own installation on the control plane cluster: what the stack `platform` has to be told.
+
+Part of the Site. Rendering reads it; nothing that serves endpoints does. It names Secrets' places, never secrets.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from provisioner.catalog.entry import Entry
+
+
+class PlatformConnection(Entry):
+    """vCluster Platform: where it is, and what its chart is told."""
+
+    url: Annotated[str, Field(pattern=r"^https://[^/\s]+$", description="its address, without a path")]
+    ranges: Annotated[
+        tuple[str, ...], Field(description="its addresses as our workers reach it; none means nobody reaches it")
+    ] = ()
+    audit_level: Annotated[
+        int, Field(ge=1, le=4, description="1 records what changes, 4 every request with its answer")
+    ] = 1
+    audit_database: Annotated[
+        bool, Field(description="whether its audit log goes to a database; replicas keep no common one otherwise")
+    ] = False
+    database: Annotated[
+        bool,
+        Field(description="whether its state goes to a database and not to the cluster's store; from its first start"),
+    ] = False
+
+    @property
+    def host(self) -> str:
+        """Host and port, as its chart wants them."""
+        return urlsplit(self.url).netloc
+
+    @property
+    def port(self) -> int:
+        """The port that it is reached at."""
+        return urlsplit(self.url).port or 443
+
+
+class DatabaseConnection(Entry):
+    """PostgreSQL: where our processes reach it. Its URL is a secret, which the stack is given."""
+
+    namespace: Annotated[str | None, Field(description="its namespace, where it runs in the control plane cluster")] = (
+        None
+    )
+    ranges: Annotated[tuple[str, ...], Field(description="its addresses, where it runs elsewhere")] = ()
+    port: Annotated[int, Field(ge=1, le=65535)] = 5432
+
+
+class PlatformBackups(Entry):
+    """When Velero saves the Platform's objects and ours, which all lie in the control plane cluster's own store."""
+
+    schedule: Annotated[str, Field(description="cron expression, in UTC")]
+    retention_days: Annotated[int, Field(ge=1)] = 30
+    location: Annotated[str, Field(description="Velero's BackupStorageLocation")] = "default"
+    namespace: Annotated[str, Field(description="where Velero runs")] = "velero"
+
+
+class Installation(Entry):
+    """Tenantry itself on the control plane cluster."""
+
+    image: Annotated[str, Field(min_length=1, description="our image; by digest where the profile is prod")]
+    gateways: Annotated[
+        int,
+        Field(ge=1, le=100, description="how many gateways, a fixed number: each takes its share of slots and limits"),
+    ] = 2
+    platform: PlatformConnection
+    database: DatabaseConnection
+    delivery_ranges: Annotated[
+        tuple[str, ...], Field(description="addresses of the delivery repository; none means nobody reaches it")
+    ] = ()
+    delivery_user: Annotated[str, Field(description="user name that git gives over HTTPS")] = "tenantry"
+    known_hosts: Annotated[
+        str | None, Field(description="host keys of the delivery repository, where it is reached over SSH")
+    ] = None
+    tenant_ranges: Annotated[
+        tuple[str, ...],
+        Field(description="addresses of tenants' Gateways, and of our public one seen from outside; none means nobody"),
+    ] = ()
+    server_ca: Annotated[
+        str | None,
+        Field(description="PEM of who signs the certificates of tenants' Gateways; null for the image's public ones"),
+    ] = None
+    issuer: Annotated[
+        str | None, Field(description="cert-manager ClusterIssuer of the public certificate; null over plain HTTP")
+    ] = None
+    certificate_names: Annotated[
+        tuple[str, ...],
+        Field(description="names in the public certificate; none means one wildcard for `public.hostname`"),
+    ] = ()
+    entrance_namespace: Annotated[
+        str, Field(description="where the proxies of our public Gateway run: the only ones that reach our gateways")
+    ]
+    api_namespaces: Annotated[
+        tuple[str, ...], Field(description="namespaces whose pods may call the REST API; none means nobody")
+    ] = ()
+    metrics_namespace: Annotated[
+        str, Field(description="whose pods may scrape us, and where Grafana finds our dashboards")
+    ] = "monitoring"
+    backups: PlatformBackups | None = None

@@ -1,0 +1,86 @@
+"""An installation's objects: secrets where they belong, and what a site must say first."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from provisioner.catalog.checks import check_regions
+from provisioner.domain.errors import RejectedError
+from provisioner.rendering.pack import compile_pack
+from provisioner.rendering.platform import GROUPS, HOLE, SECRETS
+from tests.unit.rendering.examples import catalog, example_site, site
+from tests.unit.rendering.installations import site_of, site_with
+
+GIVEN = {name: f'"{name}"\n: secret' for name in SECRETS}
+"""Secrets as nasty as texts come."""
+
+
+def test_groups_come_in_the_order_in_which_they_have_to_exist() -> None:
+    groups = compile_pack(catalog(), example_site()).platform_groups()
+    assert tuple(groups) == GROUPS
+    assert groups["namespaces"][0]["kind"] == "Namespace"
+
+
+def test_every_secret_is_a_hole_until_it_is_given_and_stands_whole_in_its_place_then() -> None:
+    pack = compile_pack(catalog(), site_of("several-regions"))
+    holes = json.dumps(pack.platform_groups())
+    whole = json.dumps(pack.platform_groups(secrets=GIVEN))
+    assert HOLE in holes
+    assert HOLE not in whole
+    for value in GIVEN.values():
+        inside_yaml, alone = json.dumps(json.dumps(value))[1:-1], json.dumps(value)
+        assert inside_yaml in whole or alone in whole
+
+
+def test_the_same_secret_is_given_to_both_sides_each_time() -> None:
+    """Ledger: ADM-14."""
+    pack = compile_pack(catalog(), example_site())
+    first, second = (pack.platform_groups(secrets=GIVEN) for _ in range(2))
+    assert first == second
+    [key] = [made for made in first["connection"] if made["kind"] == "OwnedAccessKey" and "runtime" in str(made)]
+    [held] = [
+        made
+        for made in first["connection"]
+        if made["kind"] == "Secret" and made["metadata"]["name"] == "tenantry-runtime"
+    ]
+    assert json.dumps(key["spec"]["key"]) in held["stringData"]["kubeconfig"]
+
+
+def test_a_site_that_says_nothing_of_an_installation_has_none() -> None:
+    pack = compile_pack(catalog(), site())
+    assert pack.platform_objects() == ()
+    with pytest.raises(RejectedError, match="says nothing of one: `installation`"):
+        pack.platform_groups()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"installation": {"issuer": None}}, "nobody issues a certificate: `installation.issuer`"),
+        ({"installation": {"certificateNames": []}}, "more than one label of `public.hostname`"),
+    ],
+)
+def test_customers_names_need_a_certificate(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(RejectedError, match=message):
+        compile_pack(catalog(), site_with(changes)).platform_groups()
+
+
+@pytest.mark.parametrize(
+    ("hostname", "names"),
+    [("{endpoint}.example.com", ["*.example.com"]), ("inference.example.com", ["inference.example.com"])],
+)
+def test_one_wildcard_covers_one_label(hostname: str, names: list[str]) -> None:
+    changed = site_with({"public": {"hostname": hostname}, "installation": {"certificateNames": []}})
+    made = compile_pack(catalog(), changed).platform_groups()["certificates"]
+    [public] = [found for found in made if found["metadata"]["name"] == "tenantry-public"]
+    assert public["spec"]["dnsNames"] == names
+
+
+def test_production_wants_our_image_by_digest() -> None:
+    tagged = {"installation": {"image": "registry.example.com/platform/tenantry:v1"}}
+    assert [found.field for found in check_regions(site_with(tagged))] == ["installation.image"]
+    assert not list(check_regions(site_with({**tagged, "profile": "dev"})))
+    assert not list(check_regions(example_site()))
