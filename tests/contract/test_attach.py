@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,17 @@ from provisioner.embedded.controllers.core.kinds import (
     DEPLOYMENT,
     ENDPOINTS,
     EVENT,
+    GATEWAY,
+    GATEWAY_CLASS,
     JOB,
     QUOTA,
     REPLICA_SET,
     STATEFUL_SET,
     VOLUME_CLAIM,
 )
-from provisioner.embedded.controllers.kinds import CERTIFICATE, INSTANCE, NAMESPACE, POD, SECRET
+from provisioner.embedded.controllers.kinds import CERTIFICATE, CLUSTER_ISSUER, INSTANCE, NAMESPACE, NODE, POD, SECRET
 from provisioner.embedded.controllers.loop import Cluster, is_true
-from provisioner.embedded.survey import DEFINITION
+from provisioner.embedded.survey import DEFINITION, survey
 from provisioner.embedded.target import read_target
 from provisioner.platform.interface import Kind
 from tests.conformance import servers
@@ -45,6 +47,8 @@ NEEDS_SERVER = pytest.mark.skipif(
     not servers.has_kube_apiserver(),
     reason="needs kube-apiserver: install it with `setup-envtest use` and name its folder in KUBEBUILDER_ASSETS",
 )
+ACCOUNT = Path(__file__).parents[2] / "docs" / "how-to" / "playground.yaml"
+CLASS = {"controllerName": "tenantry.io/embedded-gateway"}
 TEMPLATE: Json = {
     "metadata": {"labels": {"app": "web"}},
     "spec": {
@@ -208,8 +212,7 @@ async def test_what_the_cluster_has_itself_is_left_to_it(tmp_path: Path) -> None
         target = read_target(server.write_kubeconfig(tmp_path / "kubeconfig"))
         async with open_session(token=target.token, tls=target.tls) as session:
             api = Api(session, target.url)
-            root = metadata(CONFIG_MAP, "kube-root-ca.crt", "kube-system")  # as every controller manager makes it
-            await api.create(CONFIG_MAP, {**root, "data": {"ca.crt": "PEM"}})
+            await pretend_controller_manager(api)
             await api.create(DEFINITION, foreign_definition())
             async with playing(tmp_path / "kubeconfig", tmp_path / "state") as playground:
                 assert "leaves to the cluster: controller manager" in playground.said
@@ -218,6 +221,60 @@ async def test_what_the_cluster_has_itself_is_left_to_it(tmp_path: Path) -> None
                 await playground.apply(namespace("acme"))
                 await playground.apply(workload(DEPLOYMENT, "web", "acme"))
                 assert await playground.api.list(POD) == []
+
+
+@NEEDS_SERVER
+async def test_account_of_the_how_to_is_enough(tmp_path: Path) -> None:
+    with servers.kube_apiserver(tmp_path) as server:
+        target = read_target(server.write_kubeconfig(tmp_path / "admin"))
+        async with open_session(token=target.token, tls=target.tls) as session:
+            api = Api(session, target.url)
+            await pretend_controller_manager(api)
+            for manifest in yaml.safe_load_all(ACCOUNT.read_text()):
+                kind = await api.kind_of(manifest["apiVersion"], manifest["kind"])
+                await api.apply(kind, manifest, manager="acme")
+            request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+            request["metadata"] = {"name": "playground", "namespace": "tenantry-playground"}
+            accounts = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+            token = (await api.create(accounts, request, subresource="token"))["status"]["token"]
+            limited = replace(server, token=token).write_kubeconfig(tmp_path / "kubeconfig")
+            async with playing(limited, tmp_path / "state") as playground:
+                await publish(playground)
+                await create(playground)
+                await eventually(
+                    lambda: api.get(INSTANCE, "ep-one", namespace=PROJECT_NAMESPACE),
+                    lambda item: is_true(item or {}, "VirtualClusterAppsAndObjectsSynced"),
+                )
+                issuer = {"metadata": {"name": "played"}, "spec": {"selfSigned": {}}}
+                await api.apply(CLUSTER_ISSUER, issuer, manager="acme")
+                issued = {"secretName": "web-tls", "dnsNames": ["web.example.com"]}
+                issued |= {"issuerRef": {"kind": "ClusterIssuer", "name": "played"}}
+                await api.apply(
+                    CERTIFICATE, {**metadata(CERTIFICATE, "web", "default"), "spec": issued}, manager="acme"
+                )
+                await waited(api, CERTIFICATE, "web", "default", lambda item: is_true(item, "Ready"))
+                await api.apply(GATEWAY_CLASS, {"metadata": {"name": "local"}, "spec": CLASS}, manager="acme")
+                listeners = [{"name": "http", "port": 80, "protocol": "HTTP"}]
+                gateway = {"gatewayClassName": "local", "listeners": listeners}
+                await api.apply(GATEWAY, {**metadata(GATEWAY, "public", "default"), "spec": gateway}, manager="acme")
+                await waited(api, GATEWAY, "public", "default", lambda item: is_true(item, "Programmed"))
+                await api.delete(INSTANCE, "ep-one", namespace=PROJECT_NAMESPACE)
+                await eventually(
+                    lambda: api.get(INSTANCE, "ep-one", namespace=PROJECT_NAMESPACE), lambda item: item is None
+                )
+                with pytest.raises(RejectedError, match="403"):
+                    await playground.api.list(NODE)
+
+
+@NEEDS_SERVER
+async def test_account_without_access_is_told_what_is_missing(tmp_path: Path) -> None:
+    with servers.kube_apiserver(tmp_path) as server:
+        limited = replace(server, token="nobody").write_kubeconfig(tmp_path / "kubeconfig")
+        target = read_target(limited)
+        async with open_session(token=target.token, tls=target.tls) as session:
+            with pytest.raises(RejectedError, match="looking at what the cluster has") as refused:
+                await survey(Api(session, target.url), context=target.context)
+    assert "playgrounds" in (refused.value.hint or "")
 
 
 async def test_only_who_has_the_token_gets_through(tmp_path: Path) -> None:
@@ -308,6 +365,12 @@ def workload(kind: Kind, name: str, namespace: str, **spec: Any) -> Json:
     """A Deployment or StatefulSet of an image that is nowhere."""
     wanted = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
     return {**metadata(kind, name, namespace), "spec": wanted | spec}
+
+
+async def pretend_controller_manager(api: Api) -> None:
+    """What every controller manager makes, and by which one is known to be there."""
+    root = metadata(CONFIG_MAP, "kube-root-ca.crt", "kube-system")
+    await api.create(CONFIG_MAP, {**root, "data": {"ca.crt": "PEM"}})
 
 
 def foreign_definition() -> Json:
