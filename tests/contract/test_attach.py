@@ -247,7 +247,7 @@ async def test_account_of_the_how_to_is_enough(tmp_path: Path) -> None:
                 )
                 issuer = {"metadata": {"name": "played"}, "spec": {"selfSigned": {}}}
                 await api.apply(CLUSTER_ISSUER, issuer, manager="acme")
-                issued = {"secretName": "web-tls", "dnsNames": ["web.example.com"]}
+                issued: Json = {"secretName": "web-tls", "dnsNames": ["web.example.com"]}
                 issued |= {"issuerRef": {"kind": "ClusterIssuer", "name": "played"}}
                 await api.apply(
                     CERTIFICATE, {**metadata(CERTIFICATE, "web", "default"), "spec": issued}, manager="acme"
