@@ -35,7 +35,7 @@ from provisioner.embedded.faults import Faults
 from provisioner.embedded.laptop import laptop_site, write_site
 from provisioner.embedded.pki import ensure_pki, server_context
 from provisioner.embedded.plane import HOST, PlaneOptions
-from provisioner.embedded.seed import ensure_repository, seed_manifests
+from provisioner.embedded.seed import ensure_platform_namespace, ensure_repository, seed_manifests
 from provisioner.embedded.survey import Survey, install_definitions, survey
 from provisioner.embedded.target import Target, read_target
 from provisioner.embedded.troupe import Role, Troupe, run_controllers
@@ -89,6 +89,8 @@ async def open_attached(
         api = Api(session, target.url)
         found = await survey(api, context=target.context)
         await install_definitions(api, found)
+        if Role.PLATFORM in found.roles:
+            await ensure_platform_namespace(api, site)
         if Role.WORKLOADS in found.roles:
             await ensure_node(api, now=clock.now())
         tls = server_context(pki.server_ca, HOST, now=clock.now())

@@ -26,7 +26,7 @@ from provisioner.embedded.engines.engine import Engines, laptop_engines
 from provisioner.embedded.faults import Faults
 from provisioner.embedded.laptop import laptop_site, write_site
 from provisioner.embedded.pki import Pki, ensure_pki
-from provisioner.embedded.seed import ensure_repository, seed_cluster
+from provisioner.embedded.seed import ensure_platform_namespace, ensure_repository, seed_cluster
 from provisioner.embedded.troupe import Role, Troupe, run_controllers
 
 HOST = "127.0.0.1"
@@ -96,6 +96,7 @@ async def open_plane(
         server = await serve_api(state=state, host=HOST, port=options.port, clock=clock)
         stack.push_async_callback(server.close)
         api = Api(await stack.enter_async_context(open_session()), server.url)
+        await ensure_platform_namespace(api, site)
         if not options.empty:
             await seed_cluster(api, site)
         await ensure_node(api, now=clock.now())

@@ -16,6 +16,7 @@ from pathlib import Path
 from provisioner.catalog.site import Site
 from provisioner.domain.errors import RetryableError
 from provisioner.embedded.controllers.api import Api, Json
+from provisioner.embedded.controllers.kinds import NAMESPACE
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +26,15 @@ _GATEWAY_CONTROLLER = "tenantry.io/embedded-gateway"
 
 
 async def seed_cluster(api: Api, site: Site) -> None:
-    """Namespaces, the Argo CD connector, the gateway class, the public Gateway with our Service, the issuer."""
+    """The namespace, the Argo CD connector, the gateway class, the public Gateway with our Service, the issuer."""
     for manifest in seed_manifests(site):
         kind = await api.kind_of(manifest["apiVersion"], manifest["kind"])
         await api.apply(kind, manifest, manager=_MANAGER)
+
+
+async def ensure_platform_namespace(api: Api, site: Site) -> None:
+    """What the Platform's own installation makes, wherever the Platform is played."""
+    await api.apply(NAMESPACE, {"metadata": {"name": site.platform_namespace}}, manager=_MANAGER)
 
 
 async def ensure_repository(path: Path) -> None:
@@ -70,7 +76,7 @@ def seed_manifests(site: Site) -> list[Json]:
         "allowedRoutes": {"namespaces": {"from": "Same"}},
     }
     return [
-        *(_object("v1", "Namespace", name) for name in (gateway.namespace, site.platform_namespace)),
+        _object("v1", "Namespace", gateway.namespace),
         _object(
             "v1", "Secret", site.connector, site.platform_namespace,
             labels={"loft.sh/connector-type": "argocd"}, type="Opaque",

@@ -18,7 +18,7 @@ from provisioner.embedded.controllers.kinds import APPLICATION, INSTANCE, NODE_C
 from provisioner.embedded.controllers.loop import Cluster, Controller, run_cluster
 from provisioner.embedded.faults import Faults
 from provisioner.embedded.laptop import laptop_site
-from provisioner.embedded.seed import ensure_repository, seed_cluster
+from provisioner.embedded.seed import ensure_platform_namespace, ensure_repository, seed_cluster
 from provisioner.embedded.troupe import platform_controllers
 
 Json = dict[str, Any]
@@ -121,6 +121,7 @@ async def attached(api: Api, state: Path, poll_seconds: float = 0.2) -> AsyncIte
     site = laptop_site(repository=repository, client_ca="PEM", gateway_port=1, public_port=2)
     faults = Faults(pace={"tenant_cluster": 0.02, "capacity": 0.02, "argo_sync": 0.02})
     await ensure_repository(repository)
+    await ensure_platform_namespace(api, site)
     await seed_cluster(api, site)
     controllers = platform_controllers(site, faults=faults, clock=SystemClock(), poll_seconds=poll_seconds)
     task = asyncio.create_task(run_cluster(controllers, Cluster(api, api)))
