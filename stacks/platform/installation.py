@@ -30,7 +30,10 @@ class InstallationArgs:
 
 
 class Installation(pulumi.ComponentResource):
-    """Everything of an installation on one cluster, which it is named after."""
+    """Everything of an installation on one cluster, which it is named after. `made` are the ids of all of it, known
+    when it is there."""
+
+    made: pulumi.Output[list[str]]
 
     def __init__(self, name: str, args: InstallationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("tenantry:platform:Installation", name, None, opts)
@@ -44,4 +47,5 @@ class Installation(pulumi.ComponentResource):
                 GroupArgs(group=group, within=name, manifests=filled, provider=args.provider, after=after),
                 pulumi.ResourceOptions(parent=self),
             )
+        self.made = pulumi.Output.all(*(resource.id for group in made.values() for resource in group.made))
         self.register_outputs({})

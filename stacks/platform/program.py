@@ -27,10 +27,14 @@ def run(config: PlatformConfig) -> None:
     wanted = named_secrets(groups)
     if missing := sorted(wanted - config.secrets.keys()):
         raise RejectedError("reading config: the site wants secrets", reason="BadConfig", findings=_findings(missing))
+    made = []
     for plane in site.control_planes:
         provider = kubernetes_provider(plane, config.kubeconfig)
-        Installation(plane, InstallationArgs(groups=groups, secrets=config.secrets, provider=provider))
-    pulumi.export("connector", site.connector)
+        made.append(
+            Installation(plane, InstallationArgs(groups=groups, secrets=config.secrets, provider=provider)).made
+        )
+    # Not before it is there on every cluster: tiers take it as a sign that the platform is up.
+    pulumi.export("connector", pulumi.Output.all(*made).apply(lambda _: site.connector))
     pulumi.export("namespace", site.gateway.namespace)
     pulumi.export("platformUrl", site.installation.platform.url if site.installation else None)
     pulumi.export("controlPlanes", list(site.control_planes))
