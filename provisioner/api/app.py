@@ -16,13 +16,15 @@ from starlette.responses import Response
 from provisioner.api.credentials import bearer, require_operator
 from provisioner.api.exchange import Exchange
 from provisioner.api.problems import problem_response
-from provisioner.api.routes import catalog, endpoints, fleet, internal, keys, operations, tenants
+from provisioner.api.routes import catalog, endpoints, fleet, health, internal, keys, operations, tenants
 from provisioner.api.routes.schemas import PROBLEMS, describe_by_hand
 from provisioner.api.services import Services
 from provisioner.api.snapshots import SnapshotFeed
 from provisioner.catalog.fields import shown
 from provisioner.domain.errors import NotFoundError, RejectedError, TenantryError
 from provisioner.domain.finding import Finding
+from provisioner.domain.ids import Ids
+from provisioner.store.interface import Store
 
 PREFIX = "/api/v1"
 
@@ -40,11 +42,22 @@ def create_app(services: Services) -> FastAPI:
             responses=PROBLEMS,
         )
     app.include_router(internal.router)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return _with_health(app, services.store, services.ids)
+
+
+def create_health_app(store: Store, *, ids: Ids) -> FastAPI:
+    """What a process without the API answers: whether it lives, and whether its database answers."""
+    return _with_health(FastAPI(openapi_url=None), store, ids)
+
+
+def _with_health(app: FastAPI, store: Store, ids: Ids) -> FastAPI:
+    app.state.store = store
+    app.include_router(health.router)
     app.add_exception_handler(TenantryError, _answer_error)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(RequestValidationError, _answer_validation_error)
-    app.add_middleware(Exchange, ids=services.ids)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.add_middleware(Exchange, ids=ids)
     return app
 
 

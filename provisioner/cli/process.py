@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from provisioner.domain.role import Role
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -68,17 +70,22 @@ def embedded(
     run_embedded(read_settings(), state=state, options=options)
 
 
-def serve() -> None:
-    """Run REST API, worker and reconciler.
+def serve(
+    roles: Annotated[
+        list[Role] | None, typer.Argument(metavar="[api|worker|tenants|reconciler]...", help="Parts to run; all.")
+    ] = None,
+) -> None:
+    """Run REST API, workers and reconciler, or some of them.
 
-    Configured by TENANTRY_* variables.
+    Configured by TENANTRY_* variables. `worker` works on endpoints, `tenants` on tenants with the bootstrap key. Of
+    each part there may be several, on one database.
 
-    Example: TENANTRY_SERVE_ADDR=127.0.0.1:8400 tenantry serve
+    Examples: TENANTRY_SERVE_ADDR=127.0.0.1:8400 tenantry serve · tenantry serve api · tenantry serve worker reconciler
     """
     from provisioner.settings import read_settings
     from provisioner.wiring import run_serve
 
-    run_serve(read_settings())
+    run_serve(read_settings(), roles=roles or ())
 
 
 def gateway() -> None:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from provisioner.catalog.installation import Installation
 from provisioner.catalog.site import Site
+from provisioner.domain.role import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Mount:
 class Process:
     """One process of the server. `scales_to` is how many there may be under load; None for a fixed number."""
 
-    role: str
+    role: Role
     mounts: tuple[Mount, ...]
     flows: tuple[Flow, ...]
     cpu: str
@@ -65,7 +66,7 @@ def server_processes(site: Site, installation: Installation) -> tuple[Process, .
     runtime = Mount("runtime", "secret", "tenantry-runtime")
     return (
         Process(
-            role="api",
+            role=Role.API,
             mounts=(
                 Mount("operator", "secret", "tenantry-operator-key"),
                 Mount("gateway", "secret", "tenantry-gateway-key"),
@@ -77,7 +78,7 @@ def server_processes(site: Site, installation: Installation) -> tuple[Process, .
             scales_to=6,
         ),
         Process(
-            role="worker",
+            role=Role.WORKER,
             mounts=(
                 runtime,
                 Mount("delivery", "secret", "tenantry-delivery"),
@@ -90,7 +91,7 @@ def server_processes(site: Site, installation: Installation) -> tuple[Process, .
             scales_to=6,
         ),
         Process(
-            role="tenants",
+            role=Role.TENANTS,
             mounts=(runtime, Mount("bootstrap", "secret", "tenantry-bootstrap")),
             flows=_leading(store, to_platform),
             cpu="50m",
@@ -98,7 +99,7 @@ def server_processes(site: Site, installation: Installation) -> tuple[Process, .
             memory_limit="512Mi",
         ),
         Process(
-            role="reconciler",
+            role=Role.RECONCILER,
             mounts=(runtime,),
             flows=_leading(store, to_platform),
             cpu="250m",

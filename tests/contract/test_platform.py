@@ -18,7 +18,7 @@ from provisioner.gateway.counters import Counters, prometheus_text
 from provisioner.lint.rules.engines._metric_names import KNOWN
 from provisioner.rendering.canonical import canonical_yaml
 from provisioner.settings import VARIABLES
-from provisioner.wiring import GRACE_SECONDS
+from provisioner.wiring.serving import GRACE_SECONDS
 from tests.contract.network import Network, Peer, outside
 from tests.contract.policy_samples import policies
 from tests.contract.schemas import (

@@ -1,4 +1,4 @@
-"""For our own processes: the route snapshot for gateways, and health."""
+"""For our own processes: the route snapshot for gateways."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
-from provisioner.api.credentials import ServicesDependency, require_gateway
+from provisioner.api.credentials import require_gateway
 from provisioner.api.snapshots import SnapshotFeed, entity_tag
 from provisioner.domain.errors import RetryableError
 
@@ -30,16 +30,3 @@ async def get_snapshot(
     if entity_tag(newest) == if_none_match:
         return Response(status_code=304, headers=headers)
     return Response(newest.body, media_type="application/json", headers=headers)
-
-
-@router.get("/healthz")
-async def healthz() -> dict[str, str]:
-    """The process lives."""
-    return {"status": "ok"}
-
-
-@router.get("/readyz")
-async def readyz(services: ServicesDependency) -> dict[str, str]:
-    """The database answers."""
-    await services.store.snapshots.version()
-    return {"status": "ok"}

@@ -1,0 +1,208 @@
+"""Puts the server together: REST API, workers and reconciler, in one process or apart.
+
+A process is given its roles and opens what these need: the API reads no kubeconfig, and only who makes tenants reads
+the bootstrap key's. Each answers probes on the same address. Called by `run_serve`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from provisioner.admission.manifests import ManifestJudge
+from provisioner.api.app import create_app, create_health_app
+from provisioner.api.services import Services
+from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.site import Site
+from provisioner.delivery.git import GitDelivery
+from provisioner.domain.clock import SystemClock
+from provisioner.domain.ids import RandomIds
+from provisioner.domain.key import key_digest
+from provisioner.domain.operation import Verb
+from provisioner.domain.role import Role
+from provisioner.endpoints import create, delete
+from provisioner.endpoints.world import World as EndpointWorld
+from provisioner.operations.verb import VerbDefinition, Verbs
+from provisioner.operations.worker import Worker
+from provisioner.platform.clusters import LightkubeClusters
+from provisioner.probe.http import HttpProbe
+from provisioner.reconciler.loop import Reconciler
+from provisioner.rendering.pack import Pack
+from provisioner.settings import Listen, Settings, read_gateway_key, read_operator_key
+from provisioner.store.interface import Store
+from provisioner.store.sql import open_store
+from provisioner.tenants import create as create_tenant
+from provisioner.tenants.world import World as TenantWorld
+from provisioner.wiring import load_offer, open_pack
+
+GRACE_SECONDS = 10.0
+"""How long requests may take to finish once a process is told to stop."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outside:
+    """What the verbs' worlds share."""
+
+    store: Store
+    clusters: LightkubeClusters
+    pack: Pack
+    site: Site
+    wake_reconciler: Callable[[], None]
+
+
+async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event) -> None:
+    """Run the roles until `stop`. Whoever would be woken in another process looks by itself within a second."""
+    clock, ids = SystemClock(), RandomIds()
+    catalog, site = load_offer(settings)
+    async with AsyncExitStack() as stack:
+        listener = stack.enter_context(_bound(settings.serve))  # an address in use stops us before anything is done
+        store = await open_store(settings.database_url, clock=clock)
+        stack.push_async_callback(store.close)
+        clusters = _open_clusters(settings.kubeconfig, stack)
+        if roles != {Role.API}:
+            for plane in site.control_planes:
+                clusters.control_plane(plane)  # a kubeconfig without it stops us here, before operations fail for it
+        reconciler = Reconciler(store=store, clusters=clusters, clock=clock)
+        pack = open_pack(catalog, site, settings.catalog)
+        outside = _Outside(store=store, clusters=clusters, pack=pack, site=site, wake_reconciler=reconciler.wake)
+        verbs = _verbs(settings, roles, outside, stack=stack)
+        holder = f"{socket.gethostname()}/{os.getpid()}/{ids.operation()}"
+        worker = Worker(store.operations, verbs, clock=clock, holder=holder, random=SystemRandom())
+        if Role.API in roles:
+            app = create_app(_services(settings, catalog, outside, wake_worker=worker.wake, is_stopping=stop.is_set))
+        else:
+            app = create_health_app(store, ids=ids)
+        loops = [*([worker.run()] if verbs else []), *([reconciler.run()] if Role.RECONCILER in roles else [])]
+        _log.info("running %s", ", ".join(sorted(roles)))
+        await _first_of(stop, *loops, _serve_app(app, listener, stop))
+
+
+def _services(
+    settings: Settings,
+    catalog: Catalog,
+    outside: _Outside,
+    *,
+    wake_worker: Callable[[], None],
+    is_stopping: Callable[[], bool],
+) -> Services:
+    judge = ManifestJudge(outside.pack)
+    judge.read_policies()  # one that cannot be read stops us here instead of failing requests later
+    return Services(
+        store=outside.store,
+        catalog=catalog,
+        site=outside.site,
+        ids=RandomIds(),
+        clock=SystemClock(),
+        operator_key_digest=key_digest(read_operator_key(settings)),
+        gateway_key_digest=key_digest(read_gateway_key(settings)),
+        refusals=judge.findings,
+        wake_worker=wake_worker,
+        wake_reconciler=outside.wake_reconciler,
+        is_stopping=is_stopping,
+    )
+
+
+def _verbs(settings: Settings, roles: frozenset[Role], outside: _Outside, *, stack: AsyncExitStack) -> Verbs:
+    """The verbs of these roles, each with its steps and its world."""
+    return {
+        **(_endpoint_verbs(settings, outside, stack) if Role.WORKER in roles else {}),
+        **(_tenant_verbs(settings, outside, stack) if Role.TENANTS in roles else {}),
+    }
+
+
+def _endpoint_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack) -> Verbs:
+    probe = HttpProbe(client_cert=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca)
+    stack.push_async_callback(probe.close)
+    world = EndpointWorld(
+        clusters=outside.clusters,
+        delivery=GitDelivery(outside.site.delivery.url, settings.state / "delivery", environment=settings.git),
+        probe=probe,
+        store=outside.store,
+        pack=outside.pack,
+        site=outside.site,
+        clock=SystemClock(),
+        ids=RandomIds(),
+        wake_reconciler=outside.wake_reconciler,
+    )
+    return {
+        Verb.ENDPOINT_CREATE: VerbDefinition(steps=create.STEPS, world=world, on_failed=create.on_failed),
+        Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=world, on_failed=delete.on_failed),
+    }
+
+
+def _tenant_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack) -> Verbs:
+    """The bootstrap key goes to the creation of tenants and nowhere else."""
+    world = TenantWorld(
+        bootstrap=_open_clusters(settings.bootstrap_kubeconfig, stack),
+        clusters=outside.clusters,
+        store=outside.store,
+        pack=outside.pack,
+        site=outside.site,
+        clock=SystemClock(),
+    )
+    steps, on_failed = create_tenant.STEPS, create_tenant.on_failed
+    return {Verb.TENANT_CREATE: VerbDefinition(steps=steps, world=world, on_failed=on_failed)}
+
+
+def _open_clusters(kubeconfig: Path, stack: AsyncExitStack) -> LightkubeClusters:
+    clusters = LightkubeClusters(kubeconfig)
+    stack.push_async_callback(clusters.close)
+    return clusters
+
+
+def _bound(listen: Listen) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    return socket.create_server((listen.host, listen.port), family=family)
+
+
+async def _serve_app(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> None:
+    """Serve until `stop`; then finish the requests that run."""
+
+    class Server(uvicorn.Server):
+        """Leaves signals to us: one place decides when the process stops."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    _log.info("serving on %s:%d", *listener.getsockname()[:2])
+    server = Server(uvicorn.Config(app, access_log=False, log_config=None))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    stopping.cancel()
+    await serving
+
+
+async def _first_of(stop: asyncio.Event, *loops: Coroutine[Any, Any, None]) -> None:
+    """Run the loops until `stop` or until one ends or fails; then end the others in good order."""
+    tasks = [asyncio.create_task(loop) for loop in (*loops, _waited(stop))]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.set()
+        *forever, serving, _ = tasks
+        await asyncio.wait({serving}, timeout=GRACE_SECONDS)
+        for task in (*forever, serving):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+async def _waited(stop: asyncio.Event) -> None:
+    await stop.wait()
