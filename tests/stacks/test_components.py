@@ -107,7 +107,6 @@ async def test_the_provider_is_known_by_its_context_so_that_new_credentials_repl
 
 
 async def test_an_installation_fills_secrets_in_and_says_when_all_of_it_is_there() -> None:
-    """Ledger: SEC-01."""
     made: list[list[str]] = []
     secret = {
         **manifest("Secret", "keys", api_version="v1", namespace="tenantry"),

@@ -86,7 +86,6 @@ def test_every_missing_key_is_said_at_once() -> None:
 
 
 def test_a_secret_in_clear_is_refused_without_being_shown() -> None:
-    """Ledger: SEC-01."""
     error = refused(PLATFORM_VALUES)
     assert {finding.field for finding in error.findings} == SECRETS.keys()
     assert {finding.reason for finding in error.findings} == {"SecretInClear"}

@@ -50,7 +50,6 @@ def test_a_frozen_version_renders_as_before(tier: str, catalog: Path) -> None:
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_the_next_version_comes_beside_everything_of_the_one_before(tier: str, catalog: Path) -> None:
-    """Ledger: TEN-13."""
     before = rendered(tier)
     main(["tier", "freeze", tier, "--catalog", str(catalog)])
     raise_version(catalog, tier, "1.1.0")

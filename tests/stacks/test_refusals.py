@@ -62,7 +62,6 @@ def test_a_platform_that_gives_its_kubeconfig_away_is_refused(tmp_path: Path) ->
 
 
 def test_a_published_version_that_would_change_is_refused(tmp_path: Path) -> None:
-    """Ledger: TEN-13."""
     ran = run_stack("dedicated-eu", folder=tmp_path, outputs=published("1.0.0"))
     assert_refused(
         ran, "version 1.0.0", "`VirtualClusterTemplate/tenantry-dedicated`", "tenantry tier freeze dedicated"

@@ -8,7 +8,6 @@ from tests.stacks.harness import run_stack
 
 
 def test_secrets_of_the_platform_are_masked_wherever_they_go(tmp_path: Path) -> None:
-    """Ledger: SEC-01."""
     ran = run_stack("platform", folder=tmp_path)
     assert ran.graph["outputs"]["kubeconfig"] == "[secret]"
     (provider,) = (made for made in ran.graph["resources"] if made["type"] == "pulumi:providers:kubernetes")
