@@ -34,7 +34,7 @@ from provisioner.embedded.engines.engine import Engines, laptop_engines
 from provisioner.embedded.faults import Faults
 from provisioner.embedded.laptop import laptop_site, write_site
 from provisioner.embedded.pki import ensure_pki, server_context
-from provisioner.embedded.plane import HOST, PlaneOptions
+from provisioner.embedded.plane import HOST, PlaneOptions, raise_file_limit
 from provisioner.embedded.seed import ensure_platform_namespace, ensure_repository, seed_manifests
 from provisioner.embedded.survey import Survey, install_definitions, survey
 from provisioner.embedded.target import Target, read_target
@@ -58,6 +58,7 @@ async def run_attached(options: PlaneOptions, *, attach: Path, clock: Clock, sto
     where, then `ready`. Raises what `read_target` and `survey` raise."""
     faults = Faults(options.state / "faults.yaml")
     target = read_target(attach)
+    raise_file_limit()
     async with open_attached(options, target=target, clock=clock, faults=faults) as attached:
         for line in _report(options, target, attached):
             print(line, file=sys.stderr, flush=True)

@@ -7,6 +7,7 @@ the last one stopped, also where that was killed. `attach` does the same for a c
 from __future__ import annotations
 
 import asyncio
+import resource
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,6 +31,7 @@ from provisioner.embedded.seed import ensure_platform_namespace, ensure_reposito
 from provisioner.embedded.troupe import Role, Troupe, run_controllers
 
 HOST = "127.0.0.1"
+_OPEN_FILES = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class Plane:
 async def run_plane(options: PlaneOptions, *, clock: Clock, stop: asyncio.Event) -> None:
     """Run until `stop` is set; says on stderr what is where, then `ready`. Faults come from `<state>/faults.yaml`."""
     state = options.state
+    raise_file_limit()
     async with open_plane(options, clock=clock, faults=Faults(state / "faults.yaml")) as plane:
         for line in (
             f"control plane cluster: {plane.url}",
@@ -68,6 +71,14 @@ async def run_plane(options: PlaneOptions, *, clock: Clock, stop: asyncio.Event)
         ):
             print(line, file=sys.stderr, flush=True)
         await stop.wait()
+
+
+def raise_file_limit() -> None:
+    """Every watch is two open files here, one for each end; some systems begin with 256."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @asynccontextmanager

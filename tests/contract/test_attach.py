@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -275,34 +274,6 @@ async def test_account_without_access_is_told_what_is_missing(tmp_path: Path) ->
             with pytest.raises(RejectedError, match="looking at what the cluster has") as refused:
                 await survey(Api(session, target.url), context=target.context)
     assert "playgrounds" in (refused.value.hint or "")
-
-
-async def test_only_who_has_the_token_gets_through(tmp_path: Path) -> None:
-    """No real API server is needed: what is refused is never passed on."""
-    from provisioner.embedded.apiserver.routes.forwarding import Upstream
-    from provisioner.embedded.apiserver.server import serve_api
-    from provisioner.embedded.pki import ensure_pki, server_context
-    from tests.contract.embedded_cluster import CLOCK
-
-    pki = ensure_pki(tmp_path / "pki", now=CLOCK.now())
-    tls = server_context(pki.server_ca, "127.0.0.1", now=CLOCK.now())
-    trust = ssl.create_default_context(cadata=pki.server_ca.certificate.decode())
-    inner = await serve_api(state=tmp_path / "inner", host="127.0.0.1", port=0, clock=CLOCK)
-    async with open_session() as session:
-        upstream = Upstream(inner.url, session, "right", tls)
-        outer = await serve_api(state=tmp_path / "outer", host="127.0.0.1", port=0, clock=CLOCK, upstream=upstream)
-        try:
-            for token, outcome in (("right", True), ("wrong", False), (None, False)):
-                async with open_session(token=token, tls=trust) as client:
-                    api = Api(client, outer.url)
-                    if outcome:
-                        assert await api.get(NAMESPACE, "default")
-                    else:
-                        with pytest.raises(RejectedError, match="401"):
-                            await api.list(NAMESPACE)
-        finally:
-            await outer.close()
-            await inner.close()
 
 
 @pytest.mark.parametrize(

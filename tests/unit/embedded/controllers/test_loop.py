@@ -25,6 +25,7 @@ from provisioner.embedded.controllers.loop import (
     run_tenants,
 )
 from provisioner.platform.interface import Kind
+from tests.conformance.conftest import widget_crd
 
 Json = dict[str, Any]
 _MAP = Kind("", "v1", "ConfigMap", "configmaps")
@@ -244,3 +245,30 @@ async def test_status_that_is_said_already_is_not_written(tmp_path: Path) -> Non
         assert await api.write_status(INSTANCE, once, {"phase": "Pending", "reason": None}) is once
         twice = await api.write_status(INSTANCE, once, {"message": None})
         assert "message" not in twice["status"]
+
+
+async def test_controller_can_follow_every_kind_also_those_that_come_later(tmp_path: Path) -> None:
+    async with _server(tmp_path) as (_, api):
+        seen: list[str] = []
+
+        async def reconcile(_: Cluster, key: Key) -> float | None:
+            seen.append(key.name)
+            return None
+
+        def every(kind: Kind) -> Watch:
+            return Watch(kind, lambda found: (Key(None, f"{kind.kind}/{found['metadata']['name']}"),))
+
+        curious = Controller("curious", (), reconcile, every=every)
+        async with _running([curious, _Recorder().controller()], api):
+            await api.create(_MAP, _map("one"))
+            await _until(lambda: {"Namespace/default", "ConfigMap/one"} <= set(seen))
+            definition = await api.kind_of("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+            await api.create(definition, widget_crd("acme.example.com"))
+            widget = Kind("acme.example.com", "v1", "Widget", "widgets")
+            metadata = {"name": "two", "namespace": "default"}
+            manifest = {"apiVersion": "acme.example.com/v1", "kind": "Widget", "metadata": metadata}
+            await api.create(widget, manifest)
+            await _until(lambda: "Widget/two" in seen)
+            await api.delete(definition, "widgets.acme.example.com")
+            await api.create(_MAP, _map("three"))
+            await _until(lambda: "ConfigMap/three" in seen)
