@@ -31,6 +31,7 @@ _OTHER_BOOLEANS = re.compile(r"^(y|n|yes|no|on|off)$", re.IGNORECASE)
 _SEXAGESIMAL = re.compile(r"^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$")
 _INTEGER = re.compile(r"^-?(0|[1-9][0-9]{0,17})$")
 _NUMBER = re.compile(r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?$")
+_CONFLICT = re.compile(r"^<{7} ", re.MULTILINE)
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -80,6 +81,8 @@ def read_document(path: Path, *, root: Path) -> Document:
 def parse_document(text: str, *, file: str) -> Document:
     """The value of one YAML document. Raises RejectedError with every finding; an empty document is None."""
     builder = _Builder(file)
+    if line := conflict_line(text):
+        raise _refused(file, "MergeConflict", "reading file: an unresolved merge conflict stands in it", line=line)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
@@ -92,6 +95,12 @@ def parse_document(text: str, *, file: str) -> Document:
             f"reading YAML file: {file}", reason="InvalidYaml", hint=None, findings=tuple(builder.findings)
         )
     return Document(file, builder.value, builder.lines)
+
+
+def conflict_line(text: str) -> int | None:
+    """The line (from 1) on which git marks the first merge conflict that nobody resolved, None where there is none."""
+    found = _CONFLICT.search(text) if "<<<<<<<" in text else None
+    return None if found is None else text.count("\n", 0, found.start()) + 1
 
 
 class _StopReading(Exception):

@@ -115,7 +115,10 @@ class Compilations:
         return self._files[files, name]
 
     def _plain(self, value: Any) -> Any:
-        """What stands for a piece of the catalog, which is large and comes in every group: its digest."""
+        """What stands for a value that JSON lacks; of a piece of the catalog, large and in every group as it is, the
+        digest."""
+        if isinstance(value, tuple | set | frozenset):
+            return sorted(value) if isinstance(value, set | frozenset) else list(value)
         if not isinstance(value, Entry):
             raise TypeError(f"no part of a template's input: {type(value).__name__}")
         if id(value) not in self._entries:

@@ -23,7 +23,7 @@ from provisioner.rendering.publishing import Object
 
 class Judging:
     """Judges for both sides. `code` stands for our own code and what is installed with it; `kubernetes` is the API
-    servers' version, None where the site says it; `say` is told, once, when the linter is not installed."""
+    servers' version, such as 1.34, None where the site says it; `say` is told, once, when there is no linter."""
 
     def __init__(self, cache: Cache, *, code: str, kubernetes: str | None, say: Callable[[str], None]) -> None:
         self._cache = cache
@@ -36,7 +36,7 @@ class Judging:
     def judge(self, source: Source, plan: EndpointPlan | None, objects: Sequence[Object]) -> tuple[Finding, ...]:
         """Every finding about objects that are applied together; `plan` is None for what is published.
 
-        Raises RejectedError for a policy that cannot be read and a Kubernetes version that nobody knows.
+        Raises RejectedError for a policy that cannot be read.
         """
         asked = orjson.dumps([objects, plan], option=orjson.OPT_SORT_KEYS)
         key = key_of(self._code, source.digest, str(self._kubernetes), str(self._has_linter), asked)
@@ -53,26 +53,24 @@ class Judging:
         return self._policies[source].findings(plan)
 
     def _lint(self, source: Source, objects: Sequence[Object]) -> Iterator[Finding]:
-        """The linter's findings, without the names of files that are none."""
         if not self._has_linter:
             return
-        from provisioner.lint.kubernetes import chosen_version, supported_versions
         from provisioner.lint.rendered import lint_objects
 
         try:
-            if self._kubernetes is None:
-                known = {f"1.{minor}" for _, minor in supported_versions()}
-                wanted = source.site.kubernetes_version
-                version = chosen_version(wanted if wanted in known else None)
-            else:
-                version = chosen_version(self._kubernetes)
+            version = self._version(source)
         except RejectedError as error:
-            if error.reason != "NoLintExtra":
-                raise
             self._has_linter = False
             self._say(f"{error.message}: the linter's findings are left out; {error.hint}")
             return
         yield from lint_objects(objects, catalog=source.catalog, kubernetes=version)
+
+    def _version(self, source: Source) -> tuple[int, int]:
+        """The version that is asked for, else the site's, else the newest one. Raises RejectedError (`NoLintExtra`)."""
+        from provisioner.lint.kubernetes import chosen_version, supported_versions
+
+        wanted = self._kubernetes or source.site.kubernetes_version
+        return chosen_version(wanted if wanted in {f"1.{minor}" for _, minor in supported_versions()} else None)
 
 
 def _restored(found: dict[str, Any]) -> Finding:

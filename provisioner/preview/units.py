@@ -18,7 +18,7 @@ from provisioner.admission import admit_endpoint, forecast_endpoint
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
 from provisioner.domain.errors import RejectedError, TenantryError
-from provisioner.domain.finding import Finding, Severity
+from provisioner.domain.finding import Finding, Severity, unknown_name_hint
 from provisioner.domain.plan import EndpointPlan
 from provisioner.preview.cases import Offer, Request, reference_cases
 from provisioner.preview.compilations import Deferred
@@ -78,9 +78,16 @@ def make_sides(
     base: Source, head: Source, *, fleet: Fleet, tiers: Collection[str] | None, judge: Judge
 ) -> tuple[Side, Side]:
     """Both sides with the units that differ, or that either cannot render. `tiers` are those to look at, None for all
-    and for what stands beside them."""
+    and for what stands beside them.
+
+    Raises RejectedError where nothing of either side can be read, and for a tier that neither has.
+    """
+    if base.failure and head.failure:
+        raise RejectedError("previewing: nothing can be read", reason="NothingToPreview", findings=head.failure)
     making = _Making((base, head), judge)
     every = sorted({name for source in (base, head) for name in (*source.catalog.tiers, *source.broken)})
+    if unknown := next((name for name in tiers or () if name not in every), None):
+        raise RejectedError(f"previewing: unknown tier: `{unknown}`", hint=unknown_name_hint(unknown, every))
     for tier in every:
         if tiers is None or tier in tiers:
             making.take_tier(tier)
@@ -144,11 +151,12 @@ class _Making:
                     return None, None
         is_judged = self._is_new_shape(drafts)
         filled = _Filled()
-        base, head = self._sources
-        return (
-            self._rendition(base, old, filled, is_judged=is_judged),
-            self._rendition(head, new, filled, is_judged=is_judged),
+        base, head = (
+            self._rendition(source, draft, filled, is_judged=is_judged)
+            for source, draft in zip(self._sources, drafts, strict=True)
         )
+        is_same = base is not None and base == head and not base.failure
+        return (None, None) if is_same else (base, head)
 
     def _rendition(self, source: Source, draft: _Draft | None, filled: _Filled, *, is_judged: bool) -> Rendition | None:
         if draft is None:

@@ -22,6 +22,7 @@ from jinja2.meta import find_referenced_templates, find_undeclared_variables
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from provisioner.catalog.document import conflict_line
 from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
@@ -213,6 +214,8 @@ def _parsed(name: str, source: str) -> _Parsed:
     """
     if RESERVED.search(source):
         raise TemplateSyntaxError("a private-use character stands in the template", 1, name)
+    if line := conflict_line(source):  # inside of a block of text it would be rendered like any other
+        raise TemplateSyntaxError("an unresolved merge conflict stands in the template", line, name)
     tree = _PARSER.parse(source, name, name)
     names = frozenset(find_undeclared_variables(tree))
     for data in tree.find_all(nodes.TemplateData):

@@ -93,7 +93,7 @@ def _layout(repository: Repository, trees: Sequence[Files], *, overlay: Path | N
             reason="NothingToPreview",
             hint="run this in the repository of your templates; name your own folder with `--catalog`",
         )
-    shipped = _EXAMPLE_SITE if has_pack else example_site()
+    shipped = _EXAMPLE_SITE if all(_EXAMPLE_SITE in tree for tree in trees) else example_site()
     return Layout(
         has_pack=has_pack,
         overlay=None if overlay is None else inside[overlay] or overlay.absolute(),
@@ -121,7 +121,7 @@ def _report(
     fleet = read_fleet(question.fleet[0], file=question.fleet[1]) if question.fleet else Fleet()
     code = _code_digest(layout)
     compilations = Compilations(cache, code=code)
-    judging = Judging(cache, code=code, kubernetes=question.kubernetes, say=say)
+    judging = Judging(cache, code=code, kubernetes=_kubernetes(question.kubernetes), say=say)
     compiler = compilations.compile
     base = open_source(labels[0], trees[0], layout=layout, folder=folder / "base", compiler=compiler, like=None)
     head = open_source(
@@ -130,6 +130,16 @@ def _report(
     sides = make_sides(base, head, fleet=fleet, tiers=question.tiers or None, judge=judging.judge)
     compilations.keep()
     return compare(*sides, fleet=fleet)
+
+
+def _kubernetes(wanted: str | None) -> str | None:
+    """The minor version that was asked for. Raises RejectedError for one that the linter does not know."""
+    if wanted is None:
+        return None
+    from provisioner.lint.kubernetes import chosen_version
+
+    major, minor = chosen_version(wanted)
+    return f"{major}.{minor}"
 
 
 def _code_digest(layout: Layout) -> str:

@@ -7,6 +7,7 @@ that side. Files are written below a folder that the caller throws away. Called 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -142,9 +143,11 @@ class _Loading:
             return False
         for finding, (name, place) in about:
             self._broken[name] = (*self._broken.get(name, ()), finding)
-            for path in [path for path in self._files if path.startswith(place)]:
-                del self._files[path]
-                (self._folder / path).unlink()
+            self._files = {path: content for path, content in self._files.items() if not path.startswith(place)}
+            if place.endswith("/"):
+                shutil.rmtree(self._folder / place, ignore_errors=True)
+            else:
+                (self._folder / place).unlink(missing_ok=True)
         return True
 
     def _entry(self, file: str) -> tuple[str, str]:
