@@ -22,6 +22,7 @@ from provisioner.domain.lease import Fence
 from provisioner.platform.answers import derive_error
 from provisioner.platform.fencing import refuse_higher_fence, stamp
 from provisioner.platform.interface import FIELD_MANAGER, Kind, Manifest, ObjectRef
+from provisioner.platform.kinds import PLATFORM_GROUP
 from provisioner.platform.ownership import refuse_foreign
 
 T = TypeVar("T")
@@ -31,6 +32,7 @@ _DEADLINE_SECONDS = 20.0
 _ANSWER_LIMIT_BYTES = 32 * 2**20
 _PAGE_SIZE = 500
 _TRIES = 4
+_PLATFORM_PATH = f"/apis/{PLATFORM_GROUP}/"
 _APPLY_REFUSED = (405, 415, 500)
 """How aggregated APIs say that they do not take server-side apply."""
 
@@ -43,11 +45,13 @@ class _Answer:
 
 
 class HttpCluster:
-    """A `Cluster` at a base URL, which may have a path (a tenant cluster behind the Platform's proxy)."""
+    """A `Cluster` at a base URL, which may have a path (a cluster behind the Platform's proxy). The Platform's own
+    kinds are at `platform_url` where they have an address of their own."""
 
-    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+    def __init__(self, http: httpx2.AsyncClient, url: str, *, platform_url: str | None = None) -> None:
         self._http = http
         self._url = url.rstrip("/")
+        self._platform_url = (platform_url or url).rstrip("/")
 
     async def get(self, ref: ObjectRef) -> Manifest | None:
         """The object, or None."""
@@ -154,7 +158,7 @@ class HttpCluster:
     ) -> _Answer:
         headers = {"Accept": "application/json"} | ({"Content-Type": content_type} if body else {})
         content = json.dumps(body).encode() if body else None
-        url = self._url + path
+        url = (self._platform_url if path.startswith(_PLATFORM_PATH) else self._url) + path
         try:
             async with (
                 asyncio.timeout(_DEADLINE_SECONDS),

@@ -1,7 +1,9 @@
 """Finds clusters: a kubeconfig context per control plane cluster, and each tenant cluster behind its Platform's proxy.
 
-Tenant clusters are reached on the control plane's own server with the same service key, so no other credential exists.
-Clients are opened when first used and closed together. Never holds a customer's key.
+A context names an API server that serves everything, or a cluster behind vCluster Platform's proxy
+(`https://<platform>/kubernetes/cluster/<name>`) with the Platform's own kinds and the tenant clusters beside it; either
+way one service key leads everywhere. Clients are opened when first used and closed together. Never holds a customer's
+key.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from provisioner.platform.cluster import HttpCluster
 
 _log = logging.getLogger(__name__)
 
+_PROXY = "/kubernetes/cluster/"
 _TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
 
 
@@ -28,6 +31,16 @@ _TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
 class _Server:
     http: httpx2.AsyncClient
     url: str
+
+    @property
+    def root(self) -> str:
+        """The URL without the Platform's path to one of its clusters."""
+        return self.url.partition(_PROXY)[0]
+
+    @property
+    def is_behind_platform(self) -> bool:
+        """Whether the URL has such a path."""
+        return _PROXY in self.url
 
 
 class LightkubeClusters:
@@ -40,13 +53,14 @@ class LightkubeClusters:
     def control_plane(self, name: str) -> HttpCluster:
         """The control plane cluster called `name`. RejectedError when the kubeconfig has no such context."""
         server = self._server(name)
-        return HttpCluster(server.http, server.url)
+        platform = f"{server.root}/kubernetes/management" if server.is_behind_platform else server.url
+        return HttpCluster(server.http, server.url, platform_url=platform)
 
     def tenant(self, control_plane: str, project: str, name: str) -> HttpCluster:
         """A tenant cluster through the Platform's proxy."""
         server = self._server(control_plane)
         place = f"/kubernetes/project/{quote(project, safe='')}/virtualcluster/{quote(name, safe='')}"
-        return HttpCluster(server.http, server.url + place)
+        return HttpCluster(server.http, server.root + place)
 
     async def close(self) -> None:
         """Close every connection."""

@@ -10,24 +10,24 @@ from typing import Final
 from provisioner.domain.errors import RejectedError
 from provisioner.platform.interface import Kind, Manifest
 
-_PLATFORM: Final = "management.loft.sh"
+PLATFORM_GROUP: Final = "management.loft.sh"
 _GATEWAY: Final = "gateway.networking.k8s.io"
 
-PROJECT: Final = Kind(_PLATFORM, "v1", "Project", "projects", namespaced=False)
+PROJECT: Final = Kind(PLATFORM_GROUP, "v1", "Project", "projects", namespaced=False)
 VIRTUAL_CLUSTER_TEMPLATE: Final = Kind(
-    _PLATFORM, "v1", "VirtualClusterTemplate", "virtualclustertemplates", namespaced=False
+    PLATFORM_GROUP, "v1", "VirtualClusterTemplate", "virtualclustertemplates", namespaced=False
 )
-VIRTUAL_CLUSTER_INSTANCE: Final = Kind(_PLATFORM, "v1", "VirtualClusterInstance", "virtualclusterinstances")
-NODE_PROVIDER: Final = Kind(_PLATFORM, "v1", "NodeProvider", "nodeproviders", namespaced=False)
-NODE_PROFILE: Final = Kind(_PLATFORM, "v1", "NodeProfile", "nodeprofiles", namespaced=False)
-NODE_CLAIM: Final = Kind(_PLATFORM, "v1", "NodeClaim", "nodeclaims")
-NODE_ENVIRONMENT: Final = Kind(_PLATFORM, "v1", "NodeEnvironment", "nodeenvironments")
+VIRTUAL_CLUSTER_INSTANCE: Final = Kind(PLATFORM_GROUP, "v1", "VirtualClusterInstance", "virtualclusterinstances")
+NODE_PROVIDER: Final = Kind(PLATFORM_GROUP, "v1", "NodeProvider", "nodeproviders", namespaced=False)
+NODE_PROFILE: Final = Kind(PLATFORM_GROUP, "v1", "NodeProfile", "nodeprofiles", namespaced=False)
+NODE_CLAIM: Final = Kind(PLATFORM_GROUP, "v1", "NodeClaim", "nodeclaims")
+NODE_ENVIRONMENT: Final = Kind(PLATFORM_GROUP, "v1", "NodeEnvironment", "nodeenvironments")
 APPLICATION_TEMPLATE: Final = Kind(
-    _PLATFORM, "v1", "ArgoCDApplicationTemplate", "argocdapplicationtemplates", namespaced=False
+    PLATFORM_GROUP, "v1", "ArgoCDApplicationTemplate", "argocdapplicationtemplates", namespaced=False
 )
-STACK_TEMPLATE: Final = Kind(_PLATFORM, "v1", "StackTemplate", "stacktemplates", namespaced=False)
-ACCESS_KEY: Final = Kind(_PLATFORM, "v1", "OwnedAccessKey", "ownedaccesskeys", namespaced=False)
-APPLICATION: Final = Kind(_PLATFORM, "v1", "ArgoCDApplication", "argocdapplications")
+STACK_TEMPLATE: Final = Kind(PLATFORM_GROUP, "v1", "StackTemplate", "stacktemplates", namespaced=False)
+ACCESS_KEY: Final = Kind(PLATFORM_GROUP, "v1", "OwnedAccessKey", "ownedaccesskeys", namespaced=False)
+APPLICATION: Final = Kind(PLATFORM_GROUP, "v1", "ArgoCDApplication", "argocdapplications")
 
 GATEWAY: Final = Kind(_GATEWAY, "v1", "Gateway", "gateways")
 HTTP_ROUTE: Final = Kind(_GATEWAY, "v1", "HTTPRoute", "httproutes")

@@ -64,6 +64,26 @@ async def test_every_call_carries_the_service_key(clusters: LightkubeClusters, s
     ]
 
 
+async def test_cluster_behind_the_platform_has_the_platforms_kinds_and_tenants_beside_it(
+    script: Script, tmp_path: Path
+) -> None:
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", script.serve)
+    async with TestServer(application) as server:
+        url = str(server.make_url("/kubernetes/cluster/control-plane"))
+        clusters = LightkubeClusters(write_kubeconfig(tmp_path, url))
+        cluster = clusters.control_plane("control-plane")
+        await cluster.get(ObjectRef(PROJECT, "acme-dedicated"))
+        await cluster.get(ObjectRef(NAMESPACE, "tenantry"))
+        await clusters.tenant("control-plane", "acme-dedicated", "ep-a").get(ObjectRef(NAMESPACE, "inference"))
+        await clusters.close()
+    assert [call.path for call in script.seen] == [
+        "/kubernetes/management/apis/management.loft.sh/v1/projects/acme-dedicated",
+        "/kubernetes/cluster/control-plane/api/v1/namespaces/tenantry",
+        "/kubernetes/project/acme-dedicated/virtualcluster/ep-a/api/v1/namespaces/inference",
+    ]
+
+
 async def test_name_cannot_leave_its_place_in_the_path(clusters: LightkubeClusters, script: Script) -> None:
     await clusters.tenant("control-plane", "../../x", "a/b").get(ObjectRef(NAMESPACE, "../nodes?x=1"))
     path = script.seen[0].raw_path
