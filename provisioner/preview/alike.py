@@ -26,7 +26,7 @@ from provisioner.preview.placeholders import (
     without_ordinals,
 )
 from provisioner.preview.report import FieldChange, ObjectChange
-from provisioner.preview.rules.workloads import WORKLOADS
+from provisioner.preview.rules.workloads import REVISED_KINDS, WORKLOADS
 from provisioner.preview.sides import Rendition, Side, Subject, Unit
 from provisioner.rendering.diff import ABSENT
 
@@ -135,13 +135,13 @@ class _UnitChange:
         return self._with_names(pair, found)
 
     def _is_revised(self, pair: Pair) -> bool:
-        return self.is_revised and pair.found.get("kind") in WORKLOADS and REVISION in title(pair.found)
+        return self.is_revised and pair.found.get("kind") in REVISED_KINDS and REVISION in title(pair.found)
 
     def _with_names(self, pair: Pair, found: ObjectChange | None) -> ObjectChange | None:
         """What is published is shown with its real names; one that carries the tier's version is a new object."""
         before, after = (
             self.old.out_of("" if pair.before is ABSENT else title(pair.before)),
-            self.new.out_of(title(pair.found)),
+            (self.old if pair.after is ABSENT else self.new).out_of(title(pair.found)),
         )
         fields = [self._with_words(change) for change in found.fields] if found else []
         if pair.before is not ABSENT and pair.after is not ABSENT and before != after and not pair.was_renamed:

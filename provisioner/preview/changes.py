@@ -6,10 +6,10 @@ calls it. Pure.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
 from provisioner.lint.credentials import known_form, looks_secret
@@ -19,7 +19,8 @@ from provisioner.preview.placeholders import without_ordinals
 from provisioner.preview.report import FieldChange, ObjectChange
 from provisioner.preview.rules import RULES
 from provisioner.preview.rules.values import VALUES
-from provisioner.preview.rules.workloads import REVISED, WORKLOADS
+from provisioner.preview.rules.workloads import REVISED, REVISED_KINDS
+from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.diff import ABSENT, Difference, differences, shown
 
 _ALIKE = 0.6
@@ -28,10 +29,12 @@ _MAX_PAIRS = 400
 """Objects of a kind are compared for renames while there are no more pairs than this."""
 _MAX_SHOWN = 2_000
 """Characters of a value that a report holds."""
+_ONE_LINE = 100
 MASKED = "(secret)"
 _SECRET_KINDS = frozenset({"Secret", "ProjectSecret", "SharedSecret"})
 _ITEM_VALUE = re.compile(r"\[([^]]*)\]\.value$")
-_GIVEN = re.compile(r"(.*?)([\w.-]+)(\s*[:=]\s*)(\S.*)$")
+_GIVEN = re.compile(r"(?<![\w.-])([\w.-]++)\s*+[:=]\s*+(?=(\S.{0,400}))")
+"""A name and what it is given; possessive and bounded, since lines may be long."""
 _LAST = re.compile(r"([^.>\[\]]+)\]?$")
 
 
@@ -111,7 +114,7 @@ def object_change(pair: Pair, *, reach: Reach, is_revised: bool) -> ObjectChange
     fields: list[FieldChange] = []
     added = removed = 0
     for part in parts(pair.before, pair.after, kind=kind, reach=reach):
-        known_as = REVISED if part.kind in WORKLOADS and is_revised and not part.path else part.kind
+        known_as = REVISED if part.kind in REVISED_KINDS and is_revised and not part.path else part.kind
         for found in differences(part.before, part.after, opened=opened_text):
             added, removed = added + _size(found.after), removed + _size(found.before)
             fields.append(_field_change(part, found, known_as))
@@ -192,23 +195,41 @@ def _shown_pair(kind: str, found: Difference) -> tuple[str | None, str | None]:
         if _is_secret(kind, found.path, before) or _is_secret(kind, found.path, after):
             return MASKED, MASKED
         if "\n" in before + after:
-            lines = list(difflib.ndiff(before.splitlines(), after.splitlines()))
-            before, after = ("\n".join(line[2:] for line in lines if line[0] == mark) for mark in "-+")
+            before, after = _lines_that_differ(before.split("\n"), after.split("\n"))
     return _shown(kind, found.path, before), _shown(kind, found.path, after)
+
+
+def _lines_that_differ(before: list[str], after: list[str]) -> tuple[str, str]:
+    blocks = [
+        block for block in SequenceMatcher(None, before, after, autojunk=False).get_opcodes() if block[0] != "equal"
+    ]
+    old = [line for _, start, end, _, _ in blocks for line in before[start:end]]
+    new = [line for _, _, _, start, end in blocks for line in after[start:end]]
+    return "\n".join(old), "\n".join(new)
 
 
 def _line(line: str) -> str:
     """A line of a text, masked where it gives something secret a value."""
-    given = _GIVEN.match(line)
-    return f"{given[1]}{given[2]}{given[3]}{MASKED}" if given and looks_secret(given[2], given[4]) else line
+    for given in _GIVEN.finditer(line):
+        if looks_secret(given[1], given[2]):
+            return line[: given.start(2)] + MASKED
+    return line
 
 
 def _shown(kind: str, path: str, value: Any) -> str | None:
     if value is ABSENT:
         return None
     masked = _masked(kind, path, value)
-    text = masked if isinstance(masked, str) and "\n" in masked else shown(masked)
+    text = _text(masked)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text) - _MAX_SHOWN} more characters)"
+
+
+def _text(value: Any) -> str:
+    """JSON on one line; several lines where that is easier to read."""
+    if isinstance(value, str) and "\n" in value:
+        return value
+    text = shown(value)
+    return canonical_yaml(value).rstrip("\n") if isinstance(value, Mapping | list) and len(text) > _ONE_LINE else text
 
 
 def _masked(kind: str, path: str, value: Any) -> Any:

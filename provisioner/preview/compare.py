@@ -24,10 +24,10 @@ def compare(base: Side, head: Side, *, fleet: Fleet | None = None) -> Report:
     `fleet` is what runs; where nothing is known to run, each reference case stands for an endpoint.
     """
     running = fleet or Fleet()
-    pairs = unit_pairs(base, head)
-    groups = changed_groups(pairs)
     gone = _removed_tiers(base, head, running)
-    impacts = [one for one in derive_impacts(groups, head, running) if one.tier not in gone]
+    pairs = [pair for pair in unit_pairs(base, head) if pair.unit.tier not in gone or pair.unit.subject is Subject.TIER]
+    groups = changed_groups(pairs)
+    impacts = derive_impacts(groups, head, running, gone=gone)
     findings = finding_changes(pairs, own_findings(groups, running, gone=gone))
     tiers = _tier_reports(pairs, groups, impacts, gone=gone, has_fleet=bool(running.endpoints))
     return Report(
@@ -36,6 +36,7 @@ def compare(base: Side, head: Side, *, fleet: Fleet | None = None) -> Report:
         units=len(pairs),
         failed=sum(pair.has_failed for pair in pairs),
         endpoints=len(running.endpoints),
+        unknown=_unknown(pairs, running),
         effect=max((tier.effect for tier in tiers), default=Effect.NOTHING),
         tiers=tiers,
         impacts=tuple(sorted(impacts, key=lambda one: (-one.effect, one.tier, one.unit))),
@@ -90,7 +91,7 @@ def _tier_reports(
     has_fleet: bool,
 ) -> tuple[TierReport, ...]:
     changes = _changes(groups)
-    failures = _failures(pairs, gone)
+    failures = _failures(pairs)
     added = {pair.unit.tier for pair in pairs if pair.unit.subject is Subject.TIER and _is_new(pair)}
     reports = []
     for tier in sorted({*changes, *gone, *(failure.tier for failure in failures), *(one.tier for one in impacts)}):
@@ -136,15 +137,23 @@ def _changes(groups: Sequence[Group]) -> dict[str, tuple[ObjectChange, ...]]:
     }
 
 
-def _failures(pairs: Sequence[UnitPair], gone: Mapping[str, tuple[str, ...]]) -> list[Failure]:
+def _unknown(pairs: Sequence[UnitPair], fleet: Fleet) -> int:
+    """How many endpoints nobody can tell about: what they are made of, or their tier is, could not be rendered."""
+    failed = {(pair.unit.subject, pair.unit.name) for pair in pairs if pair.has_failed}
+    return sum(
+        (Subject.TIER, tier_of(one)) in failed or (Subject.ENDPOINT, one.id) in failed for one in fleet.endpoints
+    )
+
+
+def _failures(pairs: Sequence[UnitPair]) -> list[Failure]:
     """Units that could not be rendered, those with the same reason together."""
     found: dict[tuple[str, str, bool, tuple[Finding, ...]], list[str]] = {}
     for pair in pairs:
         tier = pair.unit.tier
-        if pair.head.failure and tier not in gone:
+        if pair.head.failure:
             is_new = not pair.base.failure
             found.setdefault((tier, "head", is_new, pair.head.failure), []).append(pair.unit.name)
-        elif pair.base.failure and tier not in gone:
+        elif pair.base.failure:
             found.setdefault((tier, "base", False, pair.base.failure), []).append(pair.unit.name)
     return [
         Failure(tier=tier, units=len(units), example=units[0], side=side, is_new=is_new, findings=findings)

@@ -33,6 +33,7 @@ def report_document(report: Report, *, exit_code: int) -> dict[str, Any]:
         "effect": report.effect.key,
         "units": {"compared": report.units - report.failed, "failed": report.failed},
         "endpoints": report.endpoints,
+        "unknown": report.unknown,
         "tiers": [_tier(tier) for tier in report.tiers],
         "impacts": [_impact(impact) for impact in report.impacts],
         "capacity": [_capacity(need) for need in report.capacity],

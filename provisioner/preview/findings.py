@@ -13,6 +13,7 @@ from provisioner.domain.finding import Finding, Severity
 from provisioner.preview.alike import Group, UnitPair
 from provisioner.preview.effect import Effect, Reach
 from provisioner.preview.isolation import isolation_findings
+from provisioner.preview.phrases import count
 from provisioner.preview.placeholders import of_plan
 from provisioner.preview.report import FieldChange, FindingChanges, FoundChange, ObjectChange
 from provisioner.preview.sides import Fleet, Rendition, Subject
@@ -100,7 +101,8 @@ def own_findings(
 
 
 def _tier_removed(tier: str, endpoints: Sequence[str]) -> tuple[str, Finding]:
-    lives = f"{len(endpoints)} endpoints live on it" if endpoints else "no endpoint is known to live on it"
+    number = count(len(endpoints), "endpoint")
+    lives = f"{number} on it" if endpoints else "no endpoint is known to live on it"
     return tier, Finding(
         reason="TierRemoved",
         message=f"removing tier `{tier}`: {lives}",
@@ -140,10 +142,10 @@ def _is_edit(change: ObjectChange, field: FieldChange) -> bool:
 
 def _version_removed(tier: str, change: ObjectChange, number: str, fleet: Fleet) -> Finding:
     pins = sum(one.template_version == number and one.request.get("tier") == tier for one in fleet.endpoints)
-    told = f"{pins} endpoints pin it" if pins else "no endpoint is known to pin it"
+    told = f"pinned by {count(pins, 'endpoint')}" if pins else "no endpoint is known to pin it"
     return Finding(
         reason="PublishedVersionRemoved",
-        message=f"changing {change.kind} {change.name}: version `{number}` goes, {told}",
+        message=f"changing {change.kind} {change.name}: version `{number}` goes: {told}",
         hint=f"keep it as templates/{tier}/versions/{number}.yaml until no endpoint pins it",
         severity=Severity.ERROR if pins else Severity.WARNING,
         object=f"{change.kind} {change.name}",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 from provisioner.admission.rollout import DRAINING_SECONDS, LOADING_BYTES_PER_SECOND, STARTING_SECONDS
@@ -21,6 +21,8 @@ from provisioner.preview.report import CapacityNeed, FieldChange, Impact, Impact
 from provisioner.preview.sides import Fleet, RunningEndpoint, Side, Subject, Unit
 
 _PINNED = re.compile(r"spec\.versions\[([^]]+)\]")
+_REPLACED = "no room for both revisions: the old one goes before the new one loads"
+_STRANDED = "they stay as they are, and cannot be changed any more: their template is gone"
 _VERSIONED = re.compile(r"-[0-9]+-[0-9]+-[0-9]+$")
 
 
@@ -46,8 +48,9 @@ def loading_seconds(plan: EndpointPlan) -> int:
     return STARTING_SECONDS + -(-plan.runtime.weights_bytes // LOADING_BYTES_PER_SECOND)
 
 
-def derive_impacts(groups: Sequence[Group], head: Side, fleet: Fleet) -> list[Impact]:
-    """What happens to each endpoint that something reaches; with no endpoint known, to each reference case."""
+def derive_impacts(groups: Sequence[Group], head: Side, fleet: Fleet, *, gone: Container[str]) -> list[Impact]:
+    """What happens to each endpoint that something reaches; with no endpoint known, to each reference case. `gone` are
+    tiers that are removed."""
     own = {pair.unit: group for group in groups for pair in group.units if pair.unit.subject is not Subject.TIER}
     outcomes = {id(group): worst_of([(one, each) for one in group.changes for each in one.fields]) for group in groups}
     published = _published(groups)
@@ -58,6 +61,9 @@ def derive_impacts(groups: Sequence[Group], head: Side, fleet: Fleet) -> list[Im
 
     found = []
     for unit, endpoint in _living(own, head, fleet):
+        if unit.tier in gone:
+            found.append(_impact(unit, Outcome(Effect.NOTHING, Reach.PUBLISH, _STRANDED), None))
+            continue
         rendition = head.units.get(unit)
         plan = rendition.plan if rendition else None
         if rendition and rendition.failure:
@@ -69,6 +75,8 @@ def derive_impacts(groups: Sequence[Group], head: Side, fleet: Fleet) -> list[Im
             replicas = endpoint.replicas if endpoint else plan.runtime.min_replicas if plan else 0
             revises = group is not None and group.revises and outcome.reach is Reach.ROLLOUT
             rollout = _rollout(outcome, plan, replicas=replicas, revises=revises, fleet=fleet)
+            if rollout and rollout.way == "replace":
+                outcome = replace(outcome, reason=_REPLACED)
             found.append(_impact(unit, outcome, rollout))
     return found
 

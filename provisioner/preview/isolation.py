@@ -27,9 +27,9 @@ def isolation_findings(group: Group) -> Iterator[Finding]:
         for field in change.fields:
             about = f"{change.kind} {change.name}"
             if _KUBERNETES.match(field.path):
-                yield _finding(group.tier, field, about, f"upgrading Kubernetes from {field.before} to {field.after}")
+                yield _finding(group.tier, field, about, f"moving Kubernetes {_between(field)}")
             elif _VNODE.match(field.path):
-                yield _finding(group.tier, field, about, f"upgrading vNode from {field.before} to {field.after}")
+                yield _finding(group.tier, field, about, f"moving vNode {_between(field)}")
 
 
 def _finding(tier: str, field: FieldChange, about: str, what: str) -> Finding:
@@ -41,6 +41,11 @@ def _finding(tier: str, field: FieldChange, about: str, what: str) -> Finding:
         object=about,
         field=field.path,
     )
+
+
+def _between(field: FieldChange) -> str:
+    before, after = (str(value).strip('"') for value in (field.before, field.after))
+    return f"from `{before}` to `{after}`"
 
 
 def _uses_vnode(found: Object) -> bool:

@@ -20,7 +20,8 @@ MAX_CHARACTERS = 65_000
 _RESERVE = 400
 """Kept for the line that says what was left out, and for closing what is open."""
 _FIELDS = 30
-_VALUE = 600
+_LINES, _LINE = 24, 300
+_PROSE = 800
 _FINDINGS = 25
 
 
@@ -144,7 +145,7 @@ def _listed(found: Sequence[FoundChange], what: str) -> Iterator[str]:
 def _said(finding: Finding) -> str:
     hint = f"; {finding.hint}" if finding.hint else ""
     place = f"`{finding.file}:{finding.line}` " if finding.file and finding.line else ""
-    return place + _prose(_cut(f"{finding.message}{hint}", _VALUE))
+    return place + _prose(_cut(f"{finding.message}{hint}", _PROSE))
 
 
 def _details(tiers: Sequence[TierReport], room: int) -> str:
@@ -157,7 +158,8 @@ def _details(tiers: Sequence[TierReport], room: int) -> str:
         body = ""
         skipped = 0
         for change in tier.changes:
-            block = "\n".join(_change(change, told.get(change.fields))) + "\n"
+            is_whole = tier.state in ("added", "removed")
+            block = f"- `{change}`\n" if is_whole else "\n".join(_change(change, told.get(change.fields))) + "\n"
             if len(text) + len(opening) + len(body) + len(block) + len(closing) + _RESERVE > room:
                 skipped += 1
             else:
@@ -186,14 +188,15 @@ def _change(change: ObjectChange, told_in: str | None) -> Iterator[str]:
     """One object; its fields only where no tier before has the same ones."""
     yield f"**`{change}`**"
     yield f"{phrases.change_outcome(change)} ({_prose(change.worst.reason)}) · {phrases.places(change.where)}"
-    yield ""
     if told_in and any(field.path for field in change.fields):
+        yield ""
         yield f"The same fields as in `{told_in}`."
         yield ""
         return
-    shown = [field for field in change.fields if field.path][:_FIELDS]
+    shown = [field for field in change.fields if field.path or change.sign == "+"][:_FIELDS]
     lines = [line for field in shown for line in _field(field)]
     if lines:
+        yield ""
         fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", "\n".join(lines))), 3)
         yield f"{fence}diff"
         yield from lines
@@ -204,10 +207,15 @@ def _change(change: ObjectChange, told_in: str | None) -> Iterator[str]:
 
 
 def _field(field: FieldChange) -> Iterator[str]:
-    yield f"@@ {field.path} @@"
+    if field.before is None and field.after is None:
+        return
+    yield f"@@ {field.path or 'new'} @@"
     for mark, value in (("-", field.before), ("+", field.after)):
         if value is not None:
-            yield from (f"{mark} {line}" for line in _cut(value, _VALUE).split("\n"))
+            lines = value.split("\n")
+            yield from (f"{mark} {_cut(line, _LINE)}" for line in lines[:_LINES])
+            if len(lines) > _LINES:
+                yield f"{mark} … {phrases.count(len(lines) - _LINES, 'more line')}"
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

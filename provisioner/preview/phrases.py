@@ -26,10 +26,14 @@ def duration(seconds: int) -> str:
 
 def headline(report: Report) -> str:
     """The worst that happens, in one sentence."""
+    if stranded := sum(len(tier.stranded) for tier in report.tiers):
+        return f"{count(stranded, 'endpoint')} would be left without a tier"
     if not report.tiers and not report.findings.new:
         return "nothing differs"
     if report.effect is Effect.NOTHING:
-        return "nothing happens to running endpoints"
+        return (
+            "what happens to some endpoints is not known" if report.unknown else "nothing happens to running endpoints"
+        )
     return f"{report.effect.words}: the worst that happens to a running endpoint"
 
 
@@ -38,8 +42,8 @@ def basis(report: Report) -> str:
     if not report.endpoints:
         return "No endpoint is known to run: each reference case stands for one."
     hit = sum(impact.effect > Effect.NOTHING for impact in report.impacts)
-    rest = report.endpoints - hit
-    return f"{count(report.endpoints, 'endpoint')} run: {hit:,} affected, {rest:,} not."
+    unknown = f", {report.unknown:,} unknown" if report.unknown else ""
+    return f"{count(report.endpoints, 'running endpoint')}: {hit:,} affected{unknown}."
 
 
 def places(where: Where) -> str:
@@ -92,8 +96,6 @@ def because(group: ImpactGroup) -> str:
         notes.append(f"{group.at_once.words} at once")
     if group.later > max(group.effect, Effect.NEW_VERSION):
         notes.append(f"moving to the new version: {group.later.words}")
-    if replaced := group.ways.get("replace"):
-        notes.append(f"no room for both revisions: {count(replaced, 'endpoint')} replaced")
     return "; ".join(notes)
 
 

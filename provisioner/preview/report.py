@@ -201,6 +201,8 @@ class Report:
     units: int
     failed: int
     endpoints: int
+    unknown: int
+    """Endpoints about which nothing is known, since what they are made of could not be rendered."""
     effect: Effect
     tiers: tuple[TierReport, ...]
     impacts: tuple[Impact, ...]

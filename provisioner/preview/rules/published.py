@@ -76,7 +76,9 @@ PUBLISHED_RULES: tuple[Rule, ...] = (
     ),
     # [P] Auto Nodes take the cheapest type that fits; a type's machines are compared with what it says.
     rule("NodeProvider NodeProfile", r"$", Effect.NOTHING, _UNUSED, way=Way.ADDED),
+    rule("NodeProvider", r"$", Effect.NODES_REPLACED, "nodes that go do not come back", way=Way.REMOVED),
     rule("NodeProvider", r"spec\.(\w+\.)?nodeTypes\[[^]]*\]$", Effect.NOTHING, "one more node type", way=Way.ADDED),
+    rule("NodeProvider", r"spec\.(\w+\.)?nodeTypes\[[^]]*\]$", Effect.NODES_REPLACED, "nodes that go do not come back"),
     rule("NodeProvider", r"spec\.(\w+\.)?nodeTypes\[[^]]*\]\.(cost|displayName|maxCapacity)", Effect.NOTHING, STEERS),
     rule("NodeProvider NodeProfile", r"", Effect.NODES_REPLACED, DRIFT),
     rule("Project", r"$", Effect.NOTHING, "a new tenant", way=Way.ADDED),

@@ -10,6 +10,8 @@ from provisioner.preview.effect import Effect, Rule, Way, rule
 
 WORKLOADS = frozenset({"StatefulSet", "LeaderWorkerSet", "Deployment", "DaemonSet"})
 """Kinds whose pods are replicas, or stand beside them."""
+REVISED_KINDS = WORKLOADS | {"Job"}
+"""Kinds that a revision makes anew, under a name that carries it."""
 REVISED = "RevisedWorkload"
 """Stands as kind for a workload that comes as a new revision beside the old one."""
 

@@ -1,0 +1,112 @@
+"""The comment on a pull request: bounded, the worst first, and safe against what it quotes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from provisioner.domain.finding import Severity
+from provisioner.preview.markdown import MARKER, MAX_CHARACTERS, report_markdown
+from provisioner.preview.rows import CHANGE_TITLES, EFFECT_TITLES, change_rows, effect_rows
+from provisioner.preview.sides import Rendition
+from tests.unit.preview.sides import Object, case, report, running, unit, wrong
+
+
+def settings(name: str, value: str) -> Object:
+    """A ConfigMap with one entry."""
+    metadata = {"name": name, "namespace": "inference"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": value}}
+
+
+def many(number: int, *, length: int = 500, tiers: tuple[str, ...] = ("dedicated",)) -> str:
+    """The comment about many objects that change, each in another way."""
+    sides = [
+        {
+            case(tier): Rendition(
+                objects=tuple(settings(f"map-{at:05d}", f"{side} {at} " + "x" * length) for at in range(number))
+            )
+            for tier in tiers
+        }
+        for side in ("old", "new")
+    ]
+    return report_markdown(report(*sides), exit_code=0)
+
+
+def test_comment_begins_with_the_hidden_marker() -> None:
+    assert many(1).startswith(f"{MARKER}\n## Preview: `main` → `change`\n")
+
+
+@pytest.mark.parametrize(("number", "length"), [(10, 10), (60, 500), (1_000, 500), (1_000, 5)])
+def test_comment_is_never_longer_than_it_may_be_and_counts_what_did_not_fit(number: int, length: int) -> None:
+    text = many(number, length=length)
+    assert len(text) <= MAX_CHARACTERS
+    shown = len(re.findall(r"^\*\*`± ConfigMap", text, re.MULTILINE))
+    told = re.search(r"^([0-9,]+) more objects? did not fit:", text, re.MULTILINE)
+    left_out = int(told[1].replace(",", "")) if told else 0
+    assert shown + left_out == number
+    assert text.count("<details>") == text.count("</details>")
+
+
+def test_same_fields_are_shown_in_the_first_tier_only() -> None:
+    text = many(1, tiers=("dedicated", "isolated"))
+    assert text.count("```diff") == 1
+    assert "The same fields as in `dedicated`." in text
+
+
+def test_worst_effects_come_first() -> None:
+    def pods(image: str) -> Object:
+        container = {"name": "server", "image": image}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "server"},
+            "spec": {"template": {"spec": {"containers": [container]}}},
+        }
+
+    mild = unit("ep-mild", tier="dedicated"), settings("one", "a"), settings("one", "b")
+    bad = unit("ep-bad", tier="isolated"), pods("a"), pods("b")
+    found = report(
+        {one: Rendition(objects=(old,)) for one, old, _ in (mild, bad)},
+        {one: Rendition(objects=(new,)) for one, _, new in (mild, bad)},
+        endpoints=[running("ep-mild"), running("ep-bad", tier="isolated")],
+    )
+    text = report_markdown(found, exit_code=3)
+    assert text.index("**pods restart, with its next roll-out**") < text.index(
+        "**config reload, with its next roll-out**"
+    )
+    assert text.index("<b>isolated</b>") < text.index("<b>dedicated</b>")
+    assert [row.cells[0] for row in effect_rows(found)] == [
+        "pods restart, with its next roll-out",
+        "config reload, with its next roll-out",
+    ]
+    assert all(len(row.cells) == len(EFFECT_TITLES) for row in effect_rows(found))
+    assert all(len(row.cells) == len(CHANGE_TITLES) for _, rows in change_rows(found) for row in rows)
+
+
+def test_nothing_that_is_quoted_becomes_markup() -> None:
+    evil = "</details> @acme/everyone <img src=x> ```\n# heading\n| a | b |"
+    message = wrong(f"reading: {evil}", severity=Severity.WARNING)
+    base, head = (Rendition(objects=(settings("one", text),)) for text in ("plain\ntext", f"plain\n{evil}\n````"))
+    found = report({case(): base}, {case(): Rendition(objects=head.objects, findings=(message,))})
+    text = report_markdown(found, exit_code=0)
+    fence = re.search(r"^(`{3,})diff$", text, re.MULTILINE)
+    assert fence is not None
+    assert len(fence[1]) == 5
+    outside = re.sub(rf"^{fence[0]}.*?^{fence[1]}$", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert outside.count("</details>") == 1
+    assert "@acme" not in outside
+    assert "<img" not in outside
+    assert "\n# heading" not in outside
+
+
+def test_only_findings_that_are_new_or_fixed_are_listed() -> None:
+    old, kept, new = wrong("old one"), wrong("kept one"), wrong("new one")
+    plain = settings("one", "a")
+    found = report(
+        {case(): Rendition(objects=(plain,), findings=(old, kept))},
+        {case(): Rendition(objects=(plain,), findings=(kept, new))},
+    )
+    text = report_markdown(found, exit_code=4)
+    assert "### Findings: 1 new, 1 fixed, 1 unchanged" in text
+    assert ("new one" in text, "old one" in text, "kept one" in text) == (True, True, False)
