@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from pulumi.runtime.proto import engine_pb2_grpc, resource_pb2_grpc
 
 from provisioner.catalog.document import read_document
 from provisioner.domain.errors import RejectedError
+from stacks.config import StackName
 from stacks.keys import KEYS, PROJECT
 from stacks.recording import Engine, Graph, Monitor, Outputs
 
@@ -44,16 +45,7 @@ class Run:
     stack: str
     values: Mapping[str, str]
     secret_keys: frozenset[str]
-    outputs: Mapping[str, Outputs] = field(default_factory=dict)
-
-    def outputs_of(self, name: str) -> Outputs | None:
-        """The outputs of a stack by its full name, those of the platform by running its program; None for unknown."""
-        if name in self.outputs:
-            return self.outputs[name]
-        stack = name.rpartition("/")[2]
-        if stack == self.stack:
-            return {}
-        return _run_platform(self.folder, stack) if (self.folder / f"Pulumi.{stack}.yaml").exists() else None
+    outputs: Mapping[str, Outputs]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         run = _read_run(given)
     except RejectedError as error:
-        print(f"error: {error}", *error.findings, sep="\n", file=sys.stderr)
+        hint = [f"hint: {error.hint}"] if error.hint else []
+        print(f"error: {error}", *error.findings, *hint, sep="\n", file=sys.stderr)
         return 1
     graph = Graph(project=PROJECT, stack=run.stack)
     refusal = run_stack(run, graph)
@@ -81,7 +74,7 @@ def run_stack(run: Run, graph: Graph) -> pulumi.RunError | None:
     """Run the program of the stack against services of our own, which fill the graph; what it refuses with, if it
     does."""
     server = grpc.server(ThreadPoolExecutor(max_workers=8))
-    resource_pb2_grpc.add_ResourceMonitorServicer_to_server(Monitor(graph, run.outputs_of), server)
+    resource_pb2_grpc.add_ResourceMonitorServicer_to_server(Monitor(graph, run.outputs), server)
     engine_pb2_grpc.add_EngineServicer_to_server(Engine(), server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
@@ -134,8 +127,36 @@ def _read_run(given: argparse.Namespace) -> Run:
         stack=given.stack,
         values={**{k: v for k, v in config.items() if v is not None}, **{key: f"made-up {key}" for key in secret}},
         secret_keys=frozenset(secret),
-        outputs=json.loads(given.outputs.read_bytes()) if given.outputs else {},
+        outputs=_outputs(given, folder, platform=config.get(f"{PROJECT}:platform")),
     )
+
+
+def _outputs(given: argparse.Namespace, folder: Path, *, platform: str | None) -> dict[str, Outputs]:
+    """The outputs that are given, nothing for a first update, and those of the platform by running its program."""
+    name = StackName(organization=ORGANIZATION, project=PROJECT, stack=given.stack, root=folder)
+    outputs: dict[str, Outputs] = {name.full: {}}
+    if given.outputs:
+        try:
+            outputs |= json.loads(given.outputs.read_bytes())
+        except (OSError, ValueError, TypeError) as error:
+            raise RejectedError(
+                f"reading outputs: {error}: {given.outputs}", hint="a JSON object: stack -> outputs"
+            ) from None
+    if platform and name.sibling(platform) not in outputs:
+        outputs[name.sibling(platform)] = _run_platform(folder, platform.rpartition("/")[2])
+    return outputs
+
+
+def _run_platform(folder: Path, stack: str) -> Outputs:
+    command = [sys.executable, "-m", "stacks.offline", "--stack", stack, "--folder", str(folder)]
+    done = subprocess.run(command, cwd=PROGRAM.parent, capture_output=True, timeout=PLATFORM_SECONDS, check=False)
+    if done.returncode:
+        raise RejectedError(
+            f"running stack `{stack}`: {done.stderr.decode(errors='replace').strip()}",
+            hint="give its outputs with `--outputs`",
+        )
+    outputs: Outputs = json.loads(done.stdout)["outputs"]
+    return outputs
 
 
 def _stack_file(folder: Path, stack: str) -> dict[str, str | None]:
@@ -143,7 +164,10 @@ def _stack_file(folder: Path, stack: str) -> dict[str, str | None]:
     path = folder / f"Pulumi.{stack}.yaml"
     if not path.exists():
         return {}
-    config = (read_document(path, root=folder).value or {}).get("config", {})
+    held = read_document(path, root=folder).value
+    config = held.get("config", {}) if isinstance(held, dict) else held
+    if not isinstance(config, dict):
+        raise RejectedError(f"reading stack's file: `config` is no mapping: {path.name}")
     return {key: _text(value) for key, value in config.items()}
 
 
@@ -160,15 +184,6 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _full_key(key: str) -> str:
     return key if ":" in key else f"{PROJECT}:{key}"
-
-
-def _run_platform(folder: Path, stack: str) -> Outputs:
-    command = [sys.executable, "-m", "stacks.offline", "--stack", stack, "--folder", str(folder)]
-    done = subprocess.run(command, cwd=PROGRAM.parent, capture_output=True, timeout=PLATFORM_SECONDS, check=False)
-    if done.returncode:
-        raise pulumi.RunError(f"running stack `{stack}`: {done.stderr.decode(errors='replace').strip()}")
-    outputs: Outputs = json.loads(done.stdout)["outputs"]
-    return outputs
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -58,12 +58,11 @@ class Graph:
 
 
 class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
-    """Takes registrations. `outputs_of` answers a StackReference by the full name of the stack, None for an unknown
-    one."""
+    """Takes registrations. `outputs` answer a StackReference, by the full name of the stack."""
 
-    def __init__(self, graph: Graph, outputs_of: Callable[[str], Outputs | None]) -> None:
+    def __init__(self, graph: Graph, outputs: Mapping[str, Outputs]) -> None:
         self._graph = graph
-        self._outputs_of = outputs_of
+        self._outputs = outputs
         self._lock = Lock()
 
     def GetDeploymentInfo(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> resource_pb2.DeploymentInfo:
@@ -95,7 +94,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self, request: resource_pb2.ReadResourceRequest, context: grpc.ServicerContext
     ) -> resource_pb2.ReadResourceResponse:
         """Answer a StackReference; nothing else is there to be read."""
-        outputs = self._outputs_of(request.id) if request.type == REFERENCE else None
+        outputs = self._outputs.get(request.id) if request.type == REFERENCE else None
         if outputs is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"unknown stack: {request.id}")
             raise AssertionError  # abort never returns

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from stacks.offline import main
 from tests.stacks.harness import PLATFORM, PLATFORM_OUTPUTS, Ran, run_stack
 
 DEDICATED = "organization/tenantry/dedicated-eu"
@@ -79,6 +82,27 @@ def test_its_own_last_update_is_no_reason_to_refuse(tmp_path: Path) -> None:
     first = run_stack("dedicated-eu", folder=tmp_path).graph
     outputs = {**PLATFORM_OUTPUTS, DEDICATED: first["outputs"]}
     assert run_stack("dedicated-eu", folder=tmp_path, outputs=outputs).graph == first
+
+
+@pytest.mark.parametrize(
+    ("stack_file", "outputs", "words"),
+    [
+        ("config: [tier]\n", "{}", ("`config` is no mapping", "Pulumi.new.yaml")),
+        ("<<<<<<< ours\nconfig: {}\n", "{}", ("Pulumi.new.yaml",)),
+        ("config: {}\n", "[1]", ("outputs.json", "stack -> outputs")),
+        ("config: {tenantry:platform: nowhere}\n", "{}", ("`nowhere`", "`--outputs`")),
+    ],
+    ids=["list", "conflict", "outputs", "platform"],
+)
+def test_the_harness_says_what_it_cannot_read(
+    stack_file: str, outputs: str, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "Pulumi.new.yaml").write_text(stack_file)
+    file = tmp_path / "outputs.json"
+    file.write_text(outputs)
+    assert main(["--stack", "new", "--folder", str(tmp_path), "--outputs", str(file)]) == 1
+    said = capsys.readouterr().err
+    assert [word for word in words if word not in said] == []
 
 
 def published(version: str) -> Mapping[str, Any]:
