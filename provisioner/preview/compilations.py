@@ -8,7 +8,7 @@ compiled is not compiled again. Given to the packs of both sides. Pure but for t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from provisioner.rendering.compiler import Compiled, Document, Slots, SlotValue,
 from provisioner.rendering.environment import referenced_templates
 
 _EVERYTHING = ("templates", "applications", "policies")
-"""What a template may read that names a file only while it is rendered."""
+"""Where files lie that a template may name."""
 
 
 class Deferred:
@@ -62,6 +62,7 @@ class Compilations:
         self._code = code
         self._made: dict[str, Deferred] = {}
         self._files: dict[tuple[PackFiles, str], _File] = {}
+        self._every: dict[PackFiles, tuple[str, ...]] = {}
         self._references = _References(cache, code)
         self._entries: dict[int, tuple[Entry, str]] = {}
 
@@ -110,9 +111,18 @@ class Compilations:
             content = b"" if path is None else path.read_bytes()
             digest = "" if path is None else hashlib.sha256(content).hexdigest()
             named = self._references.of(content, digest)
-            everything = frozenset(every_file(files)) if named is None else named
-            self._files[files, name] = _File(digest, everything)
+            self._files[files, name] = _File(digest, frozenset(self._spelled_out(files, named)))
         return self._files[files, name]
+
+    def _spelled_out(self, files: PackFiles, names: Iterable[str]) -> Iterator[str]:
+        """The names, and in the place of what others begin with every file that has such a name."""
+        for name in names:
+            if name.endswith("*"):
+                if files not in self._every:
+                    self._every[files] = tuple(every_file(files, _EVERYTHING))
+                yield from (found for found in self._every[files] if found.startswith(name[:-1]))
+            else:
+                yield name
 
     def _plain(self, value: Any) -> Any:
         """What stands for a value that JSON lacks; of a piece of the catalog, large and in every group as it is, the
@@ -142,26 +152,25 @@ class _References:
         self._cache = cache
         self._key = key_of(code, "references")
         kept = cache.get(self._key)
-        self._known: dict[str, list[str] | None] = {} if kept is None else orjson.loads(kept)
-        self._used: dict[str, list[str] | None] = {}
+        self._known: dict[str, list[str]] = {} if kept is None else orjson.loads(kept)
+        self._used: dict[str, list[str]] = {}
 
-    def of(self, content: bytes, digest: str) -> frozenset[str] | None:
+    def of(self, content: bytes, digest: str) -> list[str]:
         """See `referenced_templates`."""
         if digest not in self._used:
-            if digest not in self._known:
-                found = referenced_templates(content.decode("utf-8", "replace"))
-                self._known[digest] = None if found is None else sorted(found)
-            self._used[digest] = self._known[digest]
-        used = self._used[digest]
-        return None if used is None else frozenset(used)
+            known = self._known.get(digest)
+            self._used[digest] = (
+                sorted(referenced_templates(content.decode("utf-8", "replace"))) if known is None else known
+            )
+        return self._used[digest]
 
     def keep(self) -> None:
         """Put those that were used into the cache."""
         self._cache.put(self._key, orjson.dumps(self._used))
 
 
-def every_file(files: PackFiles) -> Iterator[str]:
-    """The names of all templates of a pack: what one may read that decides it only while it is rendered."""
+def every_file(files: PackFiles, folders: Sequence[str]) -> Iterator[str]:
+    """The names of all files below some folders of a pack."""
     for root in files.roots:
-        for folder in _EVERYTHING:
+        for folder in folders:
             yield from (path.relative_to(root).as_posix() for path in (root / folder).rglob("*") if path.is_file())

@@ -21,7 +21,7 @@ from provisioner.domain.errors import RejectedError, TenantryError
 from provisioner.domain.finding import Finding, Severity, unknown_name_hint
 from provisioner.domain.plan import EndpointPlan
 from provisioner.preview.cases import Offer, Request, reference_cases
-from provisioner.preview.compilations import Deferred
+from provisioner.preview.compilations import Deferred, every_file
 from provisioner.preview.sides import Fleet, Rendition, RunningEndpoint, Side, Subject, Unit
 from provisioner.rendering.pack import Pack
 from provisioner.rendering.publishing import Filled, Object
@@ -31,6 +31,8 @@ PLATFORM = "platform"
 """The unit of what an installation needs once, beside all tiers; also what stands in the place of its tier."""
 
 _NAMES = ("name", "tenant", "team")
+_OF_PLATFORM = ("templates/_platform", "templates/_parts", "policies")
+"""What the platform's templates may read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,6 +94,8 @@ def make_sides(
         if tiers is None or tier in tiers:
             making.take_tier(tier)
             making.take_cases(tier)
+    if tiers is None:
+        making.take_platform()
     for endpoint in fleet.endpoints:
         if tiers is None or endpoint.request.get("tier") in tiers:
             making.take_endpoint(endpoint)
@@ -113,6 +117,10 @@ class _Making:
     def take_tier(self, tier: str) -> None:
         """What is published with a tier."""
         self._take(Unit(subject=Subject.TIER, name=tier, tier=tier), lambda source: _tier(source, tier))
+
+    def take_platform(self) -> None:
+        """What an installation needs once."""
+        self._take(Unit(subject=Subject.TIER, name=PLATFORM, tier=PLATFORM), _platform)
 
     def take_cases(self, tier: str) -> None:
         """The reference cases of a tier that both sides can read."""
@@ -209,6 +217,17 @@ def _tier(source: Source, tier: str) -> _Draft | None:
         return _Draft(parts=(pack.published(tier),), frozen=frozen, make=lambda _: pack.tier_objects(tier))
 
     return _drafted(draft)
+
+
+def _platform(source: Source) -> _Draft | None:
+    if broken := _broken(source, PLATFORM):
+        return broken
+    if source.site.installation is None:
+        return None
+    files = source.pack.files
+    paths = (files.find(name) for name in every_file(files, _OF_PLATFORM))
+    frozen = (source.site.model_dump_json().encode(), *(path.read_bytes() for path in paths if path))
+    return _Draft(frozen=frozen, make=lambda _: source.pack.platform_objects())
 
 
 def _case_of(asked: Mapping[Source, Request | None]) -> Drafting:

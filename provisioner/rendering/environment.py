@@ -8,7 +8,7 @@ fills a slot.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, update_wrapper
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, StrictUndefined, Template, TemplateError, TemplateNotFound, nodes
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import TemplateSyntaxError
-from jinja2.meta import find_referenced_templates, find_undeclared_variables
+from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -111,14 +111,27 @@ def check_every_use(rendered: Iterable[Rendered], slots: Mapping[str, Slot | tup
     check_slot_uses(trees, slots, FILTERS_FOR_SLOTS, refuse=_refuse_use)
 
 
-def referenced_templates(source: str) -> frozenset[str] | None:
-    """The names of the templates that one includes or imports, whether or not they are there; None where it decides
-    that only while it is rendered, and for text that is no template."""
+def referenced_templates(source: str) -> frozenset[str]:
+    """The names of the templates that one includes or imports, whether or not they are there; of a name that is put
+    together while it is rendered, what it begins with and `*`. None are known of a text that is no template."""
     try:
-        names = set(find_referenced_templates(_PARSER.parse(source)))
+        tree = _PARSER.parse(source)
     except TemplateSyntaxError:
-        return None
-    return None if None in names else frozenset(name for name in names if name is not None)
+        return frozenset()
+    found: Iterator[Any] = tree.find_all((nodes.Extends, nodes.FromImport, nodes.Import, nodes.Include))
+    return frozenset(name for node in found for name in _names_of(node.template))
+
+
+def _names_of(name: nodes.Expr) -> Iterator[str]:
+    if isinstance(name, nodes.Const):
+        yield from (name.value if isinstance(name.value, tuple | list) else (str(name.value),))
+    elif isinstance(name, nodes.Tuple | nodes.List):
+        for item in name.items:
+            yield from _names_of(item)
+    elif isinstance(name, nodes.Concat) and isinstance(name.nodes[0], nodes.Const):
+        yield f"{name.nodes[0].value}*"
+    else:
+        yield "*"
 
 
 def _refuse_use(file: str, line: int, message: str) -> RejectedError:

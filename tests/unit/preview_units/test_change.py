@@ -13,6 +13,7 @@ from provisioner.catalog.pack import example_site
 from provisioner.domain.errors import RejectedError
 from provisioner.preview.effect import Effect
 from provisioner.preview.verdict import exit_code
+from provisioner.rendering.compiler import compile_templates
 from tests.unit.preview_units.repository import MODELS, Workplace, failures, git, tiers
 
 POD = "applications/runtimes/_shared/pod.j2"
@@ -207,3 +208,34 @@ def test_kubernetes_version_that_nobody_knows_is_refused(workplace: Workplace) -
     slower(workplace)
     with pytest.raises(RejectedError, match=r"9\.99"):
         workplace.preview(kubernetes="9.99")
+
+
+def test_policy_reaches_the_tiers_that_bind_it(workplace: Workplace) -> None:
+    workplace.edit("policies/admission/host-access/policy.yaml", "failurePolicy: Fail", "failurePolicy: Ignore")
+    report = workplace.preview()
+    assert sorted(name for name in tiers(report) if name in EVERY) == EVERY
+    assert all(change.where.published for tier in report.tiers for change in tier.changes)
+
+
+def test_only_what_a_change_can_reach_is_compiled(
+    workplace: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.edit("policies/admission/host-access/policy.yaml", "failurePolicy: Fail", "failurePolicy: Ignore")
+    compiled: list[str] = []
+
+    def counted(files: Any, names: Any, **inputs: Any) -> Any:
+        compiled.extend(names)
+        return compile_templates(files, names, **inputs)
+
+    monkeypatch.setattr("provisioner.preview.compilations.compile_templates", counted)
+    Workplace(workplace.folder, tmp_path / "cache").preview()
+    assert compiled
+    assert not [name for name in compiled if name.startswith("applications/")]
+
+
+def test_what_an_installation_needs_once_stands_beside_the_tiers(workplace: Workplace) -> None:
+    [part] = (workplace.folder / "templates/_platform/namespaces").glob("*.j2")
+    part.write_text(
+        part.read_text().replace("kind: Namespace\nmetadata:\n", "kind: Namespace\nmetadata:\n  annotations: {a: b}\n")
+    )
+    assert list(tiers(workplace.preview())) == ["platform"]
