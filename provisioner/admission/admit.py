@@ -98,8 +98,9 @@ def forecast_endpoint(raw: Any, *, catalog: Catalog, site: Site) -> Forecast:
     """What a JSON value, a request with assumptions about the installation, would come to. Never raises."""
     form = read_plan_form(raw)
     if isinstance(form, tuple):
-        assumed = _assume(site, sound_assumptions(raw, form))
-        world = World(catalog=catalog, site=assumed, tenant_tiers=None, free_gpus={})
+        sound = sound_assumptions(raw, form)
+        assumed = _assume(site, sound)
+        world = World(catalog=catalog, site=assumed, tenant_tiers=None, free_gpus=sound.free_gpus)
         _, findings = judge(sound_part(raw, form), world)
         return Forecast(findings=(*form, *findings))
     assumed = _assume(site, form.assumptions)

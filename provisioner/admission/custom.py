@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from provisioner.admission.serving import ServingForm
 from provisioner.catalog.catalog import IMAGE_PATTERN, Catalog
@@ -11,7 +11,7 @@ from provisioner.catalog.fields import shown
 from provisioner.catalog.model import Model
 from provisioner.catalog.offer import is_in_default_catalog, offered_models
 from provisioner.catalog.runtime import Runtime
-from provisioner.catalog.site import Site
+from provisioner.catalog.site import ANY_REGISTRY, Site
 from provisioner.catalog.tier import Tenancy, Tier
 from provisioner.domain.finding import Finding, unknown_name_hint
 
@@ -47,10 +47,12 @@ def check_model(
         )
 
 
-def check_image(image: str, serving: ServingForm, *, site: Site, key: str) -> Iterator[Finding]:
+def check_image(
+    image: str, serving: ServingForm, *, site: Site, key: str, registries: Collection[str]
+) -> Iterator[Finding]:
     """Findings about the image that is to run: retired, without a digest, of no registry that is allowed.
 
-    `key` is its key in versions.yaml where the request names none.
+    `key` is its key in versions.yaml where the request names none; no `registries` says that nobody asks for any.
     """
     field = "serving.image" if serving.image else "model"
     change = "name another image" if serving.image else f"give `images.{key}` in versions.yaml another image"
@@ -75,10 +77,17 @@ def check_image(image: str, serving: ServingForm, *, site: Site, key: str) -> It
         message = f"reading image: it has no digest: `{image}`"
         hint = "add @sha256:<digest>" if serving.image else f"add the digest to `images.{key}` in versions.yaml"
         yield Finding(reason="ImageNotPinned", message=message, field=field, hint=hint)
-    if serving.image and site.registries and not image.startswith(site.registries):
+    if registries and not any(_lies_in(image if serving.image else site.mirrored(image), name) for name in registries):
         message = f"reading image: not from a registry that this site allows: `{image}`"
-        hint = f"allowed: {', '.join(site.registries)}"
+        hint = f"{change}; allowed: {', '.join(registries)}"
         yield Finding(reason="RegistryNotAllowed", message=message, field=field, hint=hint)
+
+
+def _lies_in(image: str, registry: str) -> bool:
+    """Whether an image is from a registry, or from a path in one: as policy `image-registry` reads it."""
+    prefix = registry.rstrip("/")
+    ends = ("/", "@", ":") if "/" in prefix else ("/",)
+    return registry == ANY_REGISTRY or image.startswith(tuple(prefix + end for end in ends))
 
 
 def check_custom(serving: ServingForm, tier: Tier) -> Iterator[Finding]:

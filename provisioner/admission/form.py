@@ -26,6 +26,8 @@ ONE_LINE_PATTERN = r"^[^\p{Cc}\p{Zl}\p{Zp}]+$"
 MAX_TENANT_LENGTH = 30
 """So that `<prefix><tenant>-<tier>` stays a namespace's name."""
 
+_VERSION = r"^v?\d{1,2}\.\d{1,3}(\.\d{1,3})?$"
+
 TenantName = Annotated[
     str,
     Field(
@@ -80,10 +82,10 @@ class PlanForm(RequestForm):
         Literal["dev", "prod"] | None, Field(description="dev or prod; the site's own when left out")
     ] = None
     kubernetes_version: Annotated[
-        str | None, Field(pattern=r"^\d{1,2}\.\d{1,3}$", description="Kubernetes of tenant clusters, such as 1.34")
+        str | None, Field(pattern=_VERSION, description='Kubernetes of tenant clusters, in quotes, such as "1.34"')
     ] = None
     platform_version: Annotated[
-        str | None, Field(pattern=r"^\d{1,2}\.\d{1,3}$", description="vCluster Platform, such as 4.12")
+        str | None, Field(pattern=_VERSION, description='vCluster Platform, in quotes, such as "4.12"')
     ] = None
     capacity: Annotated[
         dict[Annotated[str, Field(max_length=200)], Annotated[int, Field(ge=0, le=1_000_000)]],
@@ -157,8 +159,8 @@ def _request_of(form: RequestForm) -> EndpointRequest:
 def _assumptions_of(form: PlanForm) -> Assumptions:
     return Assumptions(
         profile=form.profile,
-        kubernetes_version=form.kubernetes_version,
-        platform_version=form.platform_version,
+        kubernetes_version=_release(form.kubernetes_version),
+        platform_version=_release(form.platform_version),
         free_gpus=form.capacity,
     )
 
@@ -181,7 +183,7 @@ def _draft_of(request: EndpointRequest, serving: ServingForm) -> Draft:
     )
 
 
-def sound_assumptions(raw: Any, broken: Iterable[Finding]) -> Assumptions:
+def sound_assumptions(raw: Any, broken: tuple[Finding, ...]) -> Assumptions:
     """The assumptions of a JSON value, as far as no finding is about them."""
     fields = {re.split(r"[.\[]", finding.field)[0] for finding in broken}
     if not isinstance(raw, Mapping) or "" in fields:
@@ -189,10 +191,21 @@ def sound_assumptions(raw: Any, broken: Iterable[Finding]) -> Assumptions:
     sound = {name: value for name, value in raw.items() if name not in fields}
     return Assumptions(
         profile=sound.get("profile"),
-        kubernetes_version=sound.get("kubernetesVersion"),
-        platform_version=sound.get("platformVersion"),
-        free_gpus=sound.get("capacity", {}),
+        kubernetes_version=_release(sound.get("kubernetesVersion")),
+        platform_version=_release(sound.get("platformVersion")),
+        free_gpus=_sound_capacity(raw.get("capacity"), broken),
     )
+
+
+def _release(version: str | None) -> str | None:
+    """Major and minor of a version, which is all that decides anything."""
+    return None if version is None else ".".join(version.removeprefix("v").split(".")[:2])
+
+
+def _sound_capacity(raw: Any, broken: tuple[Finding, ...]) -> dict[str, int]:
+    if not isinstance(raw, Mapping) or any(finding.field == "capacity" for finding in broken):
+        return {}
+    return {name: count for name, count in raw.items() if type(count) is int and count >= 0}
 
 
 def sound_part(raw: Any, broken: Iterable[Finding]) -> Draft:

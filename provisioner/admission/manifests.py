@@ -57,7 +57,7 @@ class ManifestJudge:
         tier, site = self.pack.catalog.tiers[plan.tier], self.pack.site
         data = {
             "domain": plan.address.tenant_domain,
-            "registries": "\n".join(site.image_registries(self.pack.catalog.images)),
+            "registries": "\n".join(site.image_registries(self.pack.catalog.images, tier)),
             "runtimeClass": "vnode" if tier.isolation is Isolation.VNODE else "",
             "tenant": plan.placement.parameters["tenant"],
         }

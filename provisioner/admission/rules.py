@@ -101,7 +101,7 @@ def _read_engine(
     image = asked.image or world.catalog.versions.image(key) or ""
     findings = [
         *check_model(model, runtime, site=world.site, tier=tier, catalog=world.catalog),
-        *check_image(image, asked, site=world.site, key=key),
+        *check_image(image, asked, site=world.site, key=key, registries=_registries(tier, world)),
         *check_sources(asked, model, site=world.site),
         *(check_custom(asked, tier) if tier is not None else ()),
     ]
@@ -119,6 +119,13 @@ def _read_engine(
     serving = {**master, **asked.parameters}
     engine = _Engine(model=model, runtime=runtime, asked=asked, image=image, serving=serving)
     return engine, tuple(findings)
+
+
+def _registries(tier: Tier | None, world: World) -> tuple[str, ...]:
+    """Where images of the tier's endpoints may come from; nothing where its policies do not ask."""
+    if tier is None or "image-registry" not in tier.policies:
+        return ()
+    return world.site.image_registries(world.catalog.images, tier)
 
 
 def _place(

@@ -18,6 +18,8 @@ from provisioner.catalog.tier import Accelerator, Isolation, Tier
 
 SOVEREIGN_RUNTIME = "mistralrs"
 """The engine of a sovereign site that names none."""
+ANY_REGISTRY = "*"
+"""Stands among registries for all of them."""
 
 
 class NodeTypeOffer(Entry):
@@ -167,7 +169,11 @@ class Site(Entry):
     delivery: Delivery
     registry: Annotated[str | None, Field(description="mirror prefix for every image")] = None
     registries: Annotated[
-        tuple[str, ...], Field(description="prefixes of images that tenants may run; none means those of versions.yaml")
+        tuple[str, ...],
+        Field(
+            description="prefixes of images that tenants may run; none means those of versions.yaml, and any in tiers "
+            "that run what customers bring"
+        ),
     ] = ()
     agent_image: Annotated[
         str | None, Field(description="image of the replica's agent, by digest; null for none beside the model server")
@@ -224,6 +230,12 @@ class Site(Entry):
         """The control plane clusters of all regions, each once, by name."""
         return tuple(sorted({region.control_plane for region in self.regions.values()}))
 
+    @property
+    def platform_cluster(self) -> str:
+        """The control plane cluster that the Platform itself runs in."""
+        named = self.installation.platform.control_plane if self.installation else None
+        return named or self.control_planes[0]
+
     def offered_to(self, tier: Tier) -> dict[str, NodeTypeOffer]:
         """The node types that a tier may use, by full name: with what it asks for, VMs where isolation wants them."""
         return {
@@ -240,11 +252,13 @@ class Site(Entry):
         ranked = ((offer.cost is None, offer.cost or 0, name) for name, offer in offers)
         return min(ranked, default=(True, 0, None))[2]
 
-    def image_registries(self, images: Iterable[str]) -> tuple[str, ...]:
+    def image_registries(self, images: Iterable[str], tier: Tier) -> tuple[str, ...]:
         """The prefixes of images that tenants may run: those that the site names, else its mirror, else the
-        repositories of the pack's own images."""
+        repositories of the pack's own images, and any in a tier that runs what customers bring."""
         if self.registries or self.registry:
             return self.registries or (str(self.registry).rstrip("/"),)
+        if tier.admits_custom_code:
+            return (ANY_REGISTRY,)
         every = (*images, *((self.agent_image,) if self.agent_image else ()))
         return tuple(sorted({_repository(image) for image in every}))
 

@@ -240,7 +240,7 @@ class Publishing:
             "node_types": node_types,
             "number_parameters": numbers,
             "providers": [provider for provider in site.providers if provider.name in node_types],
-            "registries": site.image_registries(self.catalog.images),
+            "registries": site.image_registries(self.catalog.images, tier),
             "runtime_name": published_name("runtime", tier),
             "serving_name": published_name("serving", tier),
             "stack_name": published_name("gpu-stack", tier),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provisioner.admission import Forecast, admit_endpoint, forecast_endpoint, preview_id
+from provisioner.admission.manifests import ManifestJudge
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog, load_site
 from provisioner.catalog.pack import example_site
@@ -18,6 +19,7 @@ from provisioner.catalog.tier import Autoscaling
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Severity
 from provisioner.domain.plan import DeviceClaim
+from provisioner.rendering.pack import compile_pack
 
 CATALOG = load_catalog()
 SITE = load_site(example_site())
@@ -96,6 +98,47 @@ def test_custom_images_and_adapters_need_own_nodes_and_a_sandbox() -> None:
     assert rules({**brought, "tier": "isolated"}) == set()
     for tier in ("shared", "dedicated"):
         assert ("custom-code-not-allowed", "serving.image") in rules({**brought, "tier": tier})
+
+
+def test_images_come_from_where_the_sites_policies_allow() -> None:
+    """Ledger: RUN-10."""
+    brought = {**with_serving(image=f"registry.example.com/acme/vllm@sha256:{'a' * 64}"), "tier": "isolated"}
+    for allowed, expected in (
+        ("registry.example.com", set()),
+        ("registry.example.com/acme/", set()),
+        ("registry.example.com/acme/vllm", set()),
+        ("registry.example.com/acme/vll", {("registry-not-allowed", "serving.image")}),
+        ("registry.example", {("registry-not-allowed", "serving.image")}),
+    ):
+        assert rules(brought, site=SITE.model_copy(update={"registries": (allowed,)})) == expected
+    mirrored = SITE.model_copy(update={"registry": "mirror.example.com"})
+    assert rules(brought, site=mirrored) == {("registry-not-allowed", "serving.image")}
+    assert rules(GOOD, site=mirrored) == set()
+    elsewhere = SITE.model_copy(update={"registries": ("registry.example.com",)})
+    assert rules(GOOD, site=elsewhere) == {("registry-not-allowed", "model")}
+
+
+def test_policies_take_the_images_that_admission_takes() -> None:
+    pack = compile_pack(CATALOG, SITE)
+    brought = {**with_serving(image=f"registry.example.com/acme/vllm@sha256:{'a' * 64}"), "tier": "isolated"}
+    plan = forecast(brought).plan
+    assert plan is not None
+    assert ManifestJudge(pack).findings(plan) == ()
+    named = SITE.model_copy(update={"registries": ("vllm",)})
+    refused = {finding.rule for finding in ManifestJudge(compile_pack(CATALOG, named)).findings(plan)}
+    assert refused == {"policy-image-registry"}
+
+
+@pytest.mark.parametrize("version", ["1.34", "v1.34", "1.34.2", "v1.34.2"])
+def test_a_version_may_be_written_as_kubectl_prints_it(version: str) -> None:
+    assert rules({**GOOD, "kubernetesVersion": version, "platformVersion": "4.12.1"}) == set()
+    old = version.replace("34", "30")
+    assert rules({**GOOD, "kubernetesVersion": old}) == {("kubernetes-not-supported", "kubernetesVersion")}
+
+
+def test_an_unknown_node_type_is_told_beside_an_amount_that_is_none() -> None:
+    found = rules({**GOOD, "capacity": {"metal3.gpu-h100": -1, "nowhere": 3}})
+    assert found == {("invalid-value", "capacity.metal3.gpu-h100"), ("unknown-node-type", "capacity.nowhere")}
 
 
 def test_an_undigested_image_is_refused_in_prod_only() -> None:
