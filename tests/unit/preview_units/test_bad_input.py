@@ -51,7 +51,6 @@ def test_merge_conflict_in_a_part_is_named_in_every_tier_that_reads_it(workplace
 
 
 def test_template_that_fails_on_one_side_only_is_told_with_file_and_line(workplace: Workplace) -> None:
-    """Ledger: TEN-13."""
     workplace.write("templates/isolated/project.yaml.j2", "kind: Project\nmetadata:\n  name: {{ projct }}\n")
     report = workplace.preview()
     assert only(report, "isolated").startswith("templates/isolated/project.yaml.j2:3: ")

@@ -56,7 +56,6 @@ def test_nothing_differs_without_a_change(workplace: Workplace) -> None:
 
 
 def test_line_of_a_shared_part_reaches_every_tiers_cases_and_nothing_that_is_published(workplace: Workplace) -> None:
-    """Ledger: DAY-08."""
     slower(workplace)
     report = workplace.preview()
     assert sorted(tiers(report)) == EVERY
@@ -171,7 +170,6 @@ def test_site_of_the_repository_is_read_on_both_sides(workplace: Workplace) -> N
 
 
 def test_folder_of_a_providers_own_is_previewed_in_its_own_repository(workplace: Workplace, tmp_path: Path) -> None:
-    """Ledger: TEN-04."""
     own = Workplace(tmp_path / "own", workplace.cache)
     tier = (workplace.folder / "templates/dedicated/tier.yaml").read_text().replace("dedicated", "solo")
     own.write("catalog/templates/solo/tier.yaml", tier)
