@@ -22,23 +22,23 @@ import yaml
 
 from provisioner.catalog.site import Site
 from provisioner.domain.clock import Clock
+from provisioner.domain.errors import RejectedError
 from provisioner.embedded.apiserver.kubeconfig import Access, write_kubeconfig
 from provisioner.embedded.apiserver.routes.forwarding import Upstream
 from provisioner.embedded.apiserver.server import ApiServer, serve_api
-from provisioner.embedded.children import Children
 from provisioner.embedded.controllers.api import Api, open_session
 from provisioner.embedded.controllers.kinds import INSTANCE, project_of
 from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watch, is_true
 from provisioner.embedded.controllers.workload.stand_in import ensure_node
-from provisioner.embedded.engines.engine import Engines, laptop_engines
+from provisioner.embedded.engines.engine import Engines
 from provisioner.embedded.faults import Faults
-from provisioner.embedded.laptop import laptop_site, write_site
-from provisioner.embedded.pki import ensure_pki, server_context
-from provisioner.embedded.plane import HOST, PlaneOptions, raise_file_limit
-from provisioner.embedded.seed import ensure_platform_namespace, ensure_repository, seed_manifests
+from provisioner.embedded.laptop import write_site
+from provisioner.embedded.pki import server_context
+from provisioner.embedded.plane import HOST, SITE_FILE, PlaneOptions, prepare, raise_file_limit
+from provisioner.embedded.seed import ensure_platform_namespace, seed_manifests
 from provisioner.embedded.survey import Survey, install_definitions, survey
 from provisioner.embedded.target import Target, read_target
-from provisioner.embedded.troupe import Role, Troupe, run_controllers
+from provisioner.embedded.troupe import Role, run_controllers
 
 _TOKEN_BYTES: Final = 32
 
@@ -56,6 +56,7 @@ class Attached:
 async def run_attached(options: PlaneOptions, *, attach: Path, clock: Clock, stop: asyncio.Event) -> None:
     """Run over the cluster of the kubeconfig `attach` until `stop` is set; says on stderr what is played and what is
     where, then `ready`. Raises what `read_target` and `survey` raise."""
+    _check_apart(attach, options.kubeconfig)
     faults = Faults(options.state / "faults.yaml")
     target = read_target(attach)
     raise_file_limit()
@@ -71,20 +72,9 @@ async def open_attached(
 ) -> AsyncIterator[Attached]:
     """Start everything and stop it at the end; `engines` default to a laptop's."""
     state = options.state
-    site_file, repository, models = state / "site.yaml", state / "delivery.git", state / "models"
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
-        children = Children(state / "pods")  # held from here on: nothing is touched that another plane uses
-        stack.callback(children.close)
-        site_file.unlink(missing_ok=True)  # written last, as the plane does
-        pki = ensure_pki(state / "pki", now=clock.now())
-        await ensure_repository(repository)
-        site = laptop_site(
-            repository=repository,
-            client_ca=pki.client_ca.certificate.decode(),
-            gateway_port=options.gateway_port,
-            public_port=options.public_port,
-        )
+        troupe, pki = await prepare(stack, options, clock=clock, faults=faults, engines=engines)
+        site = troupe.site
         access = Access(_ensure_token(state / "token"), pki.server_ca.certificate)
         session = await stack.enter_async_context(open_session(token=target.token, tls=target.tls))
         api = Api(session, target.url)
@@ -101,19 +91,10 @@ async def open_attached(
         write_kubeconfig(options.kubeconfig, server.url, (), access=access)
         trust = ssl.create_default_context(cadata=access.authority.decode())
         front = Api(await stack.enter_async_context(open_session(token=access.token, tls=trust)), server.url)
-        troupe = Troupe(
-            site=site,
-            authority=pki.server_ca,
-            children=children,
-            engines=engines or laptop_engines(lifeline=children.lifeline, models=models),
-            models=models,
-            clock=clock,
-            faults=faults,
-        )
         tenants = _tenants_controller(server, options.kubeconfig, access)
         await run_controllers(stack, troupe, cluster=Cluster(api, front), roles=found.roles, beside=(tenants,))
         (state / "seed.yaml").write_text(yaml.safe_dump_all(seed_manifests(site), sort_keys=False))
-        write_site(site, site_file)
+        write_site(site, state / SITE_FILE)
         yield Attached(server.url, access, site, found)
 
 
@@ -130,6 +111,15 @@ def _tenants_controller(server: ApiServer, kubeconfig: Path, access: Access) -> 
         return None
 
     return Controller("hosted tenant clusters", (Watch(INSTANCE, lambda _: (Key(None, "all"),)),), reconcile)
+
+
+def _check_apart(attach: Path, kubeconfig: Path) -> None:
+    if attach.resolve() == kubeconfig.resolve():
+        raise RejectedError(
+            f"attaching: ours would be written over the kubeconfig, it is the same file: `{attach}`",
+            reason="SameKubeconfig",
+            hint="choose another `--kubeconfig`, or another state folder",
+        )
 
 
 def _ensure_token(path: Path) -> str:
@@ -149,7 +139,7 @@ def _report(options: PlaneOptions, target: Target, attached: Attached) -> Iterab
     yield from (f"installed definition: {name}" for name in found.missing)
     yield f"control plane cluster and tenant clusters: {attached.url}"
     yield f"kubeconfig: {options.kubeconfig}"
-    yield f"site: {options.state / 'site.yaml'}"
+    yield f"site: {options.state / SITE_FILE}"
     yield f"what the platform stack would make: kubectl apply --server-side -f {options.state / 'seed.yaml'}"
     yield f"delivery repository: {attached.site.delivery.url}"
     yield "ready"

@@ -31,6 +31,7 @@ from provisioner.embedded.seed import ensure_platform_namespace, ensure_reposito
 from provisioner.embedded.troupe import Role, Troupe, run_controllers
 
 HOST = "127.0.0.1"
+SITE_FILE = "site.yaml"
 _OPEN_FILES = 8192
 
 
@@ -89,22 +90,10 @@ async def open_plane(
 
     Raises ConflictError (`StateInUse`) when another plane uses the state.
     """
-    state = options.state
-    site_file, repository, models = state / "site.yaml", state / "delivery.git", state / "models"
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
-        children = Children(state / "pods")  # held from here on: nothing is touched that another plane uses
-        stack.callback(children.close)
-        site_file.unlink(missing_ok=True)  # written last: who finds it finds a control plane that is seeded
-        pki = ensure_pki(state / "pki", now=clock.now())
-        await ensure_repository(repository)
-        site = laptop_site(
-            repository=repository,
-            client_ca=pki.client_ca.certificate.decode(),
-            gateway_port=options.gateway_port,
-            public_port=options.public_port,
-        )
-        server = await serve_api(state=state, host=HOST, port=options.port, clock=clock)
+        troupe, pki = await prepare(stack, options, clock=clock, faults=faults, engines=engines)
+        site = troupe.site
+        server = await serve_api(state=options.state, host=HOST, port=options.port, clock=clock)
         stack.push_async_callback(server.close)
         api = Api(await stack.enter_async_context(open_session()), server.url)
         await ensure_platform_namespace(api, site)
@@ -113,15 +102,6 @@ async def open_plane(
         await ensure_node(api, now=clock.now())
         write_kubeconfig(options.kubeconfig, server.url, ())
         plane = Plane(server.url, api, site, pki)
-        troupe = Troupe(
-            site=site,
-            authority=pki.server_ca,
-            children=children,
-            engines=engines or laptop_engines(lifeline=children.lifeline, models=models),
-            models=models,
-            clock=clock,
-            faults=faults,
-        )
         await run_controllers(
             stack,
             troupe,
@@ -129,8 +109,41 @@ async def open_plane(
             roles=frozenset(Role),
             beside=(_kubeconfig_controller(options.kubeconfig, server.url),),
         )
-        write_site(site, site_file)
+        write_site(site, options.state / SITE_FILE)
         yield plane
+
+
+async def prepare(
+    stack: AsyncExitStack, options: PlaneOptions, *, clock: Clock, faults: Faults, engines: Engines | None
+) -> tuple[Troupe, Pki]:
+    """What controllers need under the state folder: keys, the delivery repository, the site (not written yet).
+
+    Raises ConflictError (`StateInUse`) when another plane uses the state.
+    """
+    state = options.state
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    children = Children(state / "pods")  # held from here on: nothing is touched that another plane uses
+    stack.callback(children.close)
+    (state / SITE_FILE).unlink(missing_ok=True)  # written last: who finds it finds a control plane that is there
+    pki = ensure_pki(state / "pki", now=clock.now())
+    repository, models = state / "delivery.git", state / "models"
+    await ensure_repository(repository)
+    site = laptop_site(
+        repository=repository,
+        client_ca=pki.client_ca.certificate.decode(),
+        gateway_port=options.gateway_port,
+        public_port=options.public_port,
+    )
+    troupe = Troupe(
+        site=site,
+        authority=pki.server_ca,
+        children=children,
+        engines=engines or laptop_engines(lifeline=children.lifeline, models=models),
+        models=models,
+        clock=clock,
+        faults=faults,
+    )
+    return troupe, pki
 
 
 def _kubeconfig_controller(path: Path, url: str) -> Controller:

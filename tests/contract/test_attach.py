@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from provisioner.domain.errors import RejectedError, TenantryError
+from provisioner.embedded.attach import run_attached
 from provisioner.embedded.controllers.api import Api, open_session
 from provisioner.embedded.controllers.core.kinds import (
     CONFIG_MAP,
@@ -28,11 +29,13 @@ from provisioner.embedded.controllers.core.kinds import (
     JOB,
     QUOTA,
     REPLICA_SET,
+    SERVICE,
     STATEFUL_SET,
     VOLUME_CLAIM,
 )
 from provisioner.embedded.controllers.kinds import CERTIFICATE, CLUSTER_ISSUER, INSTANCE, NAMESPACE, NODE, POD, SECRET
 from provisioner.embedded.controllers.loop import Cluster, is_true
+from provisioner.embedded.plane import PlaneOptions
 from provisioner.embedded.survey import DEFINITION, survey
 from provisioner.embedded.target import read_target
 from provisioner.platform.interface import Kind
@@ -40,6 +43,7 @@ from tests.conformance import servers
 from tests.conformance.conftest import widget_crd
 from tests.contract.embedded import DEADLINE_SECONDS, create, eventually, publish
 from tests.contract.embedded import NAMESPACE as PROJECT_NAMESPACE
+from tests.contract.embedded_cluster import CLOCK
 
 Json = dict[str, Any]
 NEEDS_SERVER = pytest.mark.skipif(
@@ -137,6 +141,7 @@ async def test_everything_that_clients_wait_for_becomes_so(playground: Playgroun
     await waited(api, VOLUME_CLAIM, "disk-data-0", "acme", lambda item: item["status"]["phase"] == "Bound")
     await waited(api, QUOTA, "limits", "acme", lambda item: item["status"].get("hard") == {"pods": "9"})
     await waited(api, ENDPOINTS, "web", "acme", lambda item: item["subsets"][0]["addresses"])
+    await waited(api, SERVICE, "web", "acme", lambda item: item["status"]["loadBalancer"]["ingress"])
     await waited(api, CERTIFICATE, "web", "acme", lambda item: is_true(item, "Ready"))
     assert await api.get(SECRET, "web-tls", namespace="acme")
     told = {event["reason"] for event in await api.list(EVENT, namespace="acme")}
@@ -297,6 +302,16 @@ def test_credentials_that_cannot_be_used_are_refused(tmp_path: Path, user: Json,
         read_target(tmp_path / "kubeconfig")
 
 
+async def test_kubeconfig_that_is_attached_with_is_never_written(tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text("kept")
+    options = PlaneOptions(
+        state=tmp_path, port=0, gateway_port=1, public_port=2, kubeconfig=tmp_path / "." / "kubeconfig"
+    )
+    with pytest.raises(RejectedError, match="same file"):
+        await run_attached(options, attach=tmp_path / "kubeconfig", clock=CLOCK, stop=asyncio.Event())
+    assert (tmp_path / "kubeconfig").read_text() == "kept"
+
+
 def test_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RejectedError, match="nowhere"):
         read_target(tmp_path / "nowhere")
@@ -308,14 +323,15 @@ async def apply_workloads(playground: Playground, name: str) -> None:
     disk = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = {"metadata": {"name": "disk"}, "spec": disk}
     once = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
-    selector = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}]}
+    ports = [{"port": 80, "targetPort": "http"}]
+    service = {"type": "LoadBalancer", "selector": {"app": "web"}, "ports": ports}
     issued = {"secretName": "web-tls", "dnsNames": ["web.example.com"], "issuerRef": {"name": "local"}}
     for manifest in (
         workload(DEPLOYMENT, "web", name),
         workload(STATEFUL_SET, "data", name, serviceName="data", volumeClaimTemplates=[claim]),
         {**metadata(JOB, "once", name), "spec": {"template": once}},
         {**metadata(QUOTA, "limits", name), "spec": {"hard": {"pods": "9"}}},
-        {**metadata(Kind("", "v1", "Service", "services"), "web", name), "spec": selector},
+        {**metadata(SERVICE, "web", name), "spec": service},
         {**metadata(CERTIFICATE, "web", name), "spec": issued},
     ):
         await playground.apply(manifest)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from provisioner.domain.clock import Clock
 from provisioner.embedded.controllers.core.endpoints import endpoints_controller
 from provisioner.embedded.controllers.core.garbage import garbage_controller
+from provisioner.embedded.controllers.core.load_balancer import load_balancer_controller
 from provisioner.embedded.controllers.core.namespace import namespace_controller
 from provisioner.embedded.controllers.core.quota import quota_controller
 from provisioner.embedded.controllers.core.volume import volume_controller
@@ -14,10 +15,11 @@ from provisioner.embedded.controllers.loop import Controller
 
 
 def core_controllers(*, clock: Clock, every_kind: bool) -> Sequence[Controller]:
-    """Endpoints, garbage collection, namespace removal, quota status and bound volume claims.
+    """Endpoints, load balancers' addresses, garbage collection, namespace removal, quota status, bound volume claims.
     `every_kind` has garbage of every kind collected, as in a control plane cluster."""
     return (
         endpoints_controller(),
+        load_balancer_controller(),
         garbage_controller(every_kind=every_kind),
         namespace_controller(clock=clock),
         quota_controller(),
