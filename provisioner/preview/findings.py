@@ -124,11 +124,11 @@ def _of_versions(tier: str, change: ObjectChange, fleet: Fleet) -> Iterator[Find
         elif _is_edit(change, field):
             edited.setdefault("", field.path)
     for number, path in edited.items():
-        which = f"version `{number}`" if number else "an object whose name carries its version"
+        which = f"version `{number}`" if number else "what carries the version in its name"
         yield Finding(
             reason="PublishedVersionChanged",
-            message=f"changing {change.kind} {change.name}: {which} is published, endpoints that pin it follow at once",
-            hint=f"raise `version` in templates/{tier}/tier.yaml; endpoints stay at the old one until they are moved",
+            message=f"changing {change.kind} {change.name}: {which} is published, and followed at once",
+            hint=f"raise `version` in templates/{tier}/tier.yaml: endpoints keep the old one until they are moved",
             object=f"{change.kind} {change.name}",
             field=path,
         )

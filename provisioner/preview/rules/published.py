@@ -19,6 +19,12 @@ _PLATFORM = (
 )
 _PROSE = r"(metadata\.(labels|annotations)|spec\.(displayName|description|owner|access|members))"
 _SOURCES = r"spec\.template\.spec\.sources?"
+_BESIDE = (
+    r"\[(cert-manager|cilium|dcgm-exporter|external-secrets|keda|kueue|prometheus(-adapter)?)\]"
+    r"\.(targetRevision|repoURL|helm\.(values|valuesObject|parameters))"
+)
+"""Components that can be away for a while without a pod noticing: they act on objects, measure, or (Cilium) leave what
+they set up in the kernel."""
 _WORDS_ONLY = "words and labels only"
 _UNUSED = "nothing uses it yet"
 _NOT_RENDERED = "those that do not give the parameter are not rendered again"
@@ -61,6 +67,8 @@ PUBLISHED_RULES: tuple[Rule, ...] = (
         Effect.PODS_RESTART,
         "a restart of vNode restarts every pod in it",
     ),
+    rule("ArgoCDApplicationTemplate", _SOURCES + r"\[envoy", Effect.PODS_RESTART, "its proxies restart: streams end"),
+    rule("ArgoCDApplicationTemplate", _SOURCES + _BESIDE, Effect.CONFIG_RELOAD, "it restarts beside what serves"),
     rule("ArgoCDApplicationTemplate", _SOURCES, Effect.PODS_RESTART, "components restart; drivers drain GPUs first"),
     rule(
         "ArgoCDApplicationTemplate", r"spec\.template\.spec\.destination", Effect.DATA_LOST, "it moves to another place"

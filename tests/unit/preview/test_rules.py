@@ -18,6 +18,7 @@ from tests.unit.preview.sides import rendered
 from tests.unit.rendering.examples import catalog, example_pack, example_plan
 
 POOL = "privateNodes.autoNodes[aws].static[gpu]"
+STACK, SOURCES = "ArgoCDApplicationTemplate", "spec.template.spec.sources"
 APPLICATION = "deploy.argoCD.applications[runtime]"
 
 
@@ -62,8 +63,13 @@ APPLICATION = "deploy.argoCD.applications[runtime]"
         ("VirtualClusterInstance", "spec.parameters>nodes", 2, 1, Effect.NODES_REPLACED),
         ("VirtualClusterInstance", "spec.clusterRef.cluster", "a", "b", Effect.TENANT_RECREATED),
         ("VirtualClusterInstance", "", {}, ABSENT, Effect.DATA_LOST),
-        ("ArgoCDApplicationTemplate", "spec.template.spec.sources[keda].targetRevision", "1", "2", Effect.PODS_RESTART),
-        ("ArgoCDApplicationTemplate", "spec.template.spec.sources[keda]", {}, ABSENT, Effect.DATA_LOST),
+        (STACK, f"{SOURCES}[keda].targetRevision", "1", "2", Effect.CONFIG_RELOAD),
+        (STACK, f"{SOURCES}[keda].helm.releaseName", "a", "b", Effect.PODS_RESTART),
+        (STACK, f"{SOURCES}[gpu-operator].targetRevision", "1", "2", Effect.PODS_RESTART),
+        (STACK, f"{SOURCES}[vnode].targetRevision", "1", "2", Effect.PODS_RESTART),
+        (STACK, f"{SOURCES}[envoy-gateway].targetRevision", "1", "2", Effect.PODS_RESTART),
+        (STACK, f"{SOURCES}[some-new].targetRevision", "1", "2", Effect.PODS_RESTART),
+        (STACK, f"{SOURCES}[keda]", {}, ABSENT, Effect.DATA_LOST),
         ("ArgoCDApplicationTemplate", "spec.template.spec.syncPolicy.retry.limit", 1, 2, Effect.CONFIG_RELOAD),
         ("NodeProvider", "spec.aws.nodeTypes[gpu].cost", 1, 2, Effect.NOTHING),
         ("NodeProvider", "spec.aws.nodeTypes[gpu].resources.cpu", "1", "2", Effect.NODES_REPLACED),
