@@ -102,11 +102,20 @@ def check_regions(site: Site) -> Iterator[Finding]:
 
 
 def _check_installation(site: Site) -> Iterator[Finding]:
-    image = site.installation.image if site.installation else ""
-    if image and site.profile == "prod" and not re.search(r"@sha256:[0-9a-f]{64}$", image):
+    if site.installation is None:
+        return
+    image, named = site.installation.image, site.installation.platform.control_plane
+    if site.profile == "prod" and not re.search(r"@sha256:[0-9a-f]{64}$", image):
         message = f"reading image: profile `prod` pins it by digest, found: `{image}`"
         hint = "write it as <repository>@sha256:<digest>"
         yield Finding(reason="DigestMissing", message=message, field="installation.image", hint=hint)
+    field = "installation.platform.controlPlane"
+    if named is not None and named not in site.control_planes:
+        yield _unknown(field, "control plane", named, site.control_planes)
+    elif named is None and len(site.control_planes) > 1:
+        message = "reading controlPlane: the site has several, and one of them runs the Platform"
+        hint = f"name it: {', '.join(site.control_planes)}"
+        yield Finding(reason="MissingField", message=message, field=field, hint=hint)
 
 
 def _check_hostname(hostname: str) -> Iterator[Finding]:

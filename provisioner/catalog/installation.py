@@ -17,6 +17,9 @@ class PlatformConnection(Entry):
     """vCluster Platform: where it is, and what its chart is told."""
 
     url: Annotated[str, Field(pattern=r"^https://[^/\s]+$", description="its address, without a path")]
+    control_plane: Annotated[
+        str | None, Field(description="control plane cluster that it runs in; null where the site has one")
+    ] = None
     ranges: Annotated[
         tuple[str, ...], Field(description="its addresses as our workers reach it; none means nobody reaches it")
     ] = ()
@@ -65,6 +68,9 @@ class Installation(Entry):
     """Tenantry itself on the control plane cluster."""
 
     image: Annotated[str, Field(min_length=1, description="our image; by digest where the profile is prod")]
+    catalog: Annotated[
+        str | None, Field(pattern=r"^/", description="folder in the image that holds a catalog of your own")
+    ] = None
     gateways: Annotated[
         int,
         Field(ge=1, le=100, description="how many gateways, a fixed number: each takes its share of slots and limits"),

@@ -25,8 +25,10 @@ FOLDER = "templates/_platform"
 HOLE = "REPLACE_ME"
 """Stands where a secret belongs until it is given."""
 
+HOME_GROUP = "platform"
+"""What belongs to vCluster Platform itself: made only in the cluster that it runs in."""
 GROUPS = (
-    *("namespaces", "policies", "platform", "connection", "certificates"),
+    *("namespaces", "policies", HOME_GROUP, "connection", "certificates"),
     *("entrance", "server", "gateway", "monitoring"),
 )
 """Every group, a folder of templates each, in the order in which they have to exist."""

@@ -1,4 +1,7 @@
-"""The platform's program: everything that an installation needs once, on every control plane cluster of the site."""
+"""The platform's program: everything that an installation needs once, on every control plane cluster of the site.
+
+What belongs to vCluster Platform itself is made in the cluster that it runs in.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import pulumi
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
 from provisioner.rendering.pack import compile_pack
-from provisioner.rendering.platform import SECRETS
+from provisioner.rendering.platform import HOME_GROUP, SECRETS
 from stacks.config import PlatformConfig
 from stacks.keys import PROJECT, config_key
 from stacks.objects import kubernetes_provider
@@ -30,9 +33,9 @@ def run(config: PlatformConfig) -> None:
     made = []
     for plane in site.control_planes:
         provider = kubernetes_provider(plane, config.kubeconfig)
-        made.append(
-            Installation(plane, InstallationArgs(groups=groups, secrets=config.secrets, provider=provider)).made
-        )
+        here = {name: group for name, group in groups.items() if name != HOME_GROUP or plane == site.platform_cluster}
+        args = InstallationArgs(groups=here, secrets=config.secrets, provider=provider)
+        made.append(Installation(plane, args).made)
     # Not before it is there on every cluster: tiers take it as a sign that the platform is up.
     pulumi.export("connector", pulumi.Output.all(*made).apply(lambda _: site.connector))
     pulumi.export("namespace", site.gateway.namespace)

@@ -196,7 +196,7 @@ def test_keys_users_can_provision_and_cannot_administer() -> None:
             assert "*" not in (*rule["resources"], *rule["verbs"], *rule["apiGroups"])
             assert not {"clusters", "roles", "secrets", "teams", "users"} & set(rule["resources"])
     runtime = of_kind("ClusterRole")["tenantry-runtime"]["rules"]
-    assert {verb for rule in runtime for verb in rule["verbs"]} == {"get", "list"}
+    assert {verb for rule in runtime for verb in rule["verbs"]} == {"get"}
     assert all(key["spec"]["ttl"] > 0 for key in of_kind("OwnedAccessKey").values())
 
 

@@ -63,6 +63,21 @@ async def test_installation_fills_every_hole_of_a_site_that_wants_all_secrets() 
     assert [name.lower() for name in monitor.components] == ["installation", *GROUPS]
 
 
+async def test_what_is_the_platforms_own_is_made_where_it_runs_and_all_else_everywhere() -> None:
+    offer = Offer(site=site_of("several-regions"), catalog=catalog(), overlay=None)
+
+    def make(_: pulumi.ProviderResource) -> None:
+        held = {name: pulumi.Output.secret(name) for name in SECRETS}
+        run(PlatformConfig(offer=offer, kubeconfig=None, secrets=held))
+
+    monitor = await register(make)
+    assert monitor.components.count("Installation") == monitor.components.count("Server") == 2
+    assert monitor.components.count("Platform") == 1
+    assert "us-east-1/User/tenantry-runtime" in monitor.requests
+    assert "eu-central-1/User/tenantry-runtime" not in monitor.requests
+    assert {"eu-central-1/Gateway/tenantry/public", "us-east-1/Gateway/tenantry/public"} <= monitor.requests.keys()
+
+
 async def test_text_without_a_mark_stays_as_it_is() -> None:
     value = {"a": ["REPLACE_ME", 1, None, True], "b": {"c": "REPLACE_ME["}}
     assert with_secrets(value, {}) == value

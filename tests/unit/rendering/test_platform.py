@@ -16,6 +16,11 @@ from tests.unit.rendering.installations import site_of, site_with
 
 GIVEN = {name: f'"{name}"\n: secret' for name in SECRETS}
 """Secrets as nasty as texts come."""
+RUNTIME = "tenantry-runtime"
+
+
+def name_of(made: dict[str, Any]) -> str:
+    return str(made["metadata"]["name"])
 
 
 def test_groups_come_in_the_order_in_which_they_have_to_exist() -> None:
@@ -40,12 +45,8 @@ def test_the_same_secret_is_given_to_both_sides_each_time() -> None:
     pack = compile_pack(catalog(), example_site())
     first, second = (pack.platform_groups(secrets=GIVEN) for _ in range(2))
     assert first == second
-    [key] = [made for made in first["connection"] if made["kind"] == "OwnedAccessKey" and "runtime" in str(made)]
-    [held] = [
-        made
-        for made in first["connection"]
-        if made["kind"] == "Secret" and made["metadata"]["name"] == "tenantry-runtime"
-    ]
+    [key] = [found for found in first["platform"] if (found["kind"], name_of(found)) == ("OwnedAccessKey", RUNTIME)]
+    [held] = [found for found in first["connection"] if (found["kind"], name_of(found)) == ("Secret", RUNTIME)]
     assert json.dumps(key["spec"]["key"]) in held["stringData"]["kubeconfig"]
 
 
@@ -84,3 +85,13 @@ def test_production_wants_our_image_by_digest() -> None:
     assert [found.field for found in check_regions(site_with(tagged))] == ["installation.image"]
     assert not list(check_regions(site_with({**tagged, "profile": "dev"})))
     assert not list(check_regions(example_site()))
+
+
+def test_a_site_with_several_control_planes_says_which_runs_the_platform() -> None:
+    named = site_of("several-regions")
+    assert named.platform_cluster == "us-east-1"
+    assert example_site().platform_cluster == "eu-central-1"
+    for wrong in (None, "nowhere"):
+        changes: dict[str, Any] = {"regions": {"us-east-1": {"controlPlane": "us-east-1", "providers": ["aws"]}}}
+        changes["installation"] = {"platform": {"controlPlane": wrong}}
+        assert [found.field for found in check_regions(site_with(changes))] == ["installation.platform.controlPlane"]
