@@ -33,10 +33,11 @@ async def main() -> None:
         else:
             await tier.run(config, published=await read_published(name))
     except TenantryError as error:
-        raise pulumi.RunError(_text(error)) from None
+        raise pulumi.RunError(message_of(error)) from None
 
 
-def _text(error: TenantryError) -> str:
+def message_of(error: TenantryError) -> str:
+    """What went wrong, each finding with its hint, and what to do."""
     hint = f"\nhint: {error.hint}" if error.hint else ""
     findings = error.findings if isinstance(error, RejectedError) else ()
     lines = [f"\n{finding}{f' (hint: {finding.hint})' if finding.hint else ''}" for finding in findings]

@@ -1,7 +1,8 @@
 """Runs a stack's program without Pulumi's CLI, state or a cluster, and prints the graph of its resources as JSON.
 
 `python -m stacks.offline --stack dedicated-eu`, in a process of its own: Pulumi's runtime keeps one program per
-process. Secrets that the config may have get values made up here, and come out as `[secret]`.
+process. Several stacks run in several, beside each other. Secrets that the config may have get values made up here,
+and come out as `[secret]`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from pulumi.runtime.proto import engine_pb2_grpc, resource_pb2_grpc
 from provisioner.catalog.document import read_document
 from provisioner.domain.errors import RejectedError
 from stacks.config import StackName
+from stacks.entry import message_of
 from stacks.keys import KEYS, PROJECT
 from stacks.recording import Engine, Graph, Monitor, Outputs
 
@@ -48,43 +52,60 @@ class Run:
     outputs: Mapping[str, Outputs]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of a run: the graph as JSON values, and what the program refused with, if it did."""
+
+    stack: str
+    graph: dict[str, Any]
+    refusal: str | None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the graph; 1 where the program refuses, with what it registered by then, or a file cannot be read."""
+    """Print the graph, or those of several stacks by name; 1 where a program refuses or a file cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m stacks.offline", description=__doc__)
-    parser.add_argument("--stack", required=True, help="name of the stack, as in Pulumi.<stack>.yaml")
+    parser.add_argument("--stack", nargs="+", required=True, help="names of stacks, as in Pulumi.<stack>.yaml")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="laid over the stack's file")
     parser.add_argument("--outputs", type=Path, help="JSON: outputs of other stacks and of the last update, by stack")
     parser.add_argument("--folder", type=Path, default=PROGRAM.parent, help="folder of Pulumi.yaml")
     given = parser.parse_args(arguments)
-    try:
-        run = _read_run(given)
-    except RejectedError as error:
-        hint = [f"hint: {error.hint}"] if error.hint else []
-        print(f"error: {error}", *error.findings, *hint, sep="\n", file=sys.stderr)
-        return 1
+    ran, runs = [], []
+    for stack in given.stack:
+        try:
+            runs.append(_read_run(given, stack))
+        except RejectedError as error:
+            ran.append(Ran(stack=stack, graph=Graph(project=PROJECT, stack=stack).as_json(), refusal=message_of(error)))
+    ran += _run_beside_each_other(runs) if len(runs) > 1 else map(run_stack, runs)
+    graphs = {one.stack: one.graph for one in ran}
+    print(json.dumps(graphs if len(ran) > 1 else ran[0].graph, indent=2, sort_keys=True))
+    for one in ran:
+        if one.refusal is not None:
+            print(f"error: {one.refusal}", file=sys.stderr)
+    return 1 if any(one.refusal is not None for one in ran) else 0
+
+
+def _run_beside_each_other(runs: Sequence[Run]) -> list[Ran]:
+    """A process for each run, as many at a time as there are processors; forked, so that nothing is imported again."""
+    with get_context("fork").Pool(min(len(runs), os.cpu_count() or 1), maxtasksperchild=1) as pool:
+        return pool.map(run_stack, runs, chunksize=1)
+
+
+def run_stack(run: Run) -> Ran:
+    """Run the program of the stack against services of our own."""
     graph = Graph(project=PROJECT, stack=run.stack)
-    refusal = run_stack(run, graph)
-    print(json.dumps(graph.as_json(), indent=2, sort_keys=True))
-    if refusal is not None:
-        print(f"error: {refusal}", file=sys.stderr)
-    return 0 if refusal is None else 1
-
-
-def run_stack(run: Run, graph: Graph) -> pulumi.RunError | None:
-    """Run the program of the stack against services of our own, which fill the graph; what it refuses with, if it
-    does."""
     server = grpc.server(ThreadPoolExecutor(max_workers=8))
     resource_pb2_grpc.add_ResourceMonitorServicer_to_server(Monitor(graph, run.outputs), server)
     engine_pb2_grpc.add_EngineServicer_to_server(Engine(), server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
+    refusal = None
     try:
         _run_program(run, address)
     except pulumi.RunError as error:
-        return error
+        refusal = str(error)
     finally:
         server.stop(grace=1).wait()
-    return None
+    return Ran(stack=run.stack, graph=graph.as_json(), refusal=refusal)
 
 
 def _run_program(run: Run, address: str) -> None:
@@ -115,38 +136,37 @@ def _run_folder() -> None:
     runpy.run_path(str(PROGRAM), run_name="__main__")
 
 
-def _read_run(given: argparse.Namespace) -> Run:
+def _read_run(given: argparse.Namespace, stack: str) -> Run:
     folder = given.folder.resolve()
-    config = _stack_file(folder, given.stack) | dict(map(_pair, given.config))
+    name = StackName(organization=ORGANIZATION, project=PROJECT, stack=stack, root=folder)
+    config = _stack_file(folder, stack) | dict(map(_pair, given.config))
     program = config.get(f"{PROJECT}:program")
     secret = {_full_key(key) for key, row in KEYS.items() if row.is_secret and program in row.programs}
     secret -= config.keys()
     secret |= {key for key, value in config.items() if value is None}
     return Run(
         folder=folder,
-        stack=given.stack,
+        stack=stack,
         values={**{k: v for k, v in config.items() if v is not None}, **{key: f"made-up {key}" for key in secret}},
         secret_keys=frozenset(secret),
-        outputs=_outputs(given, folder, platform=config.get(f"{PROJECT}:platform")),
+        outputs=_outputs(given.outputs, name, platform=config.get(f"{PROJECT}:platform")),
     )
 
 
-def _outputs(given: argparse.Namespace, folder: Path, *, platform: str | None) -> dict[str, Outputs]:
+def _outputs(file: Path | None, name: StackName, *, platform: str | None) -> dict[str, Outputs]:
     """The outputs that are given, nothing for a first update, and those of the platform by running its program."""
-    name = StackName(organization=ORGANIZATION, project=PROJECT, stack=given.stack, root=folder)
     outputs: dict[str, Outputs] = {name.full: {}}
-    if given.outputs:
+    if file:
         try:
-            outputs |= json.loads(given.outputs.read_bytes())
+            outputs |= json.loads(file.read_bytes())
         except (OSError, ValueError, TypeError) as error:
-            raise RejectedError(
-                f"reading outputs: {error}: {given.outputs}", hint="a JSON object: stack -> outputs"
-            ) from None
+            raise RejectedError(f"reading outputs: {error}: {file}", hint="a JSON object: stack -> outputs") from None
     if platform and name.sibling(platform) not in outputs:
-        outputs[name.sibling(platform)] = _run_platform(folder, platform.rpartition("/")[2])
+        outputs[name.sibling(platform)] = _run_platform(name.root, platform.rpartition("/")[2])
     return outputs
 
 
+@cache
 def _run_platform(folder: Path, stack: str) -> Outputs:
     command = [sys.executable, "-m", "stacks.offline", "--stack", stack, "--folder", str(folder)]
     done = subprocess.run(command, cwd=PROGRAM.parent, capture_output=True, timeout=PLATFORM_SECONDS, check=False)

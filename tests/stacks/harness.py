@@ -45,7 +45,7 @@ def run_stack(
     file.write_text(json.dumps(outputs))
     command: Sequence[str] = (sys.executable, "-m", "stacks.offline", "--stack", stack)
     done = subprocess.run(
-        [*command, "--folder", str(root), "--outputs", str(file), *arguments],
+        [*command, *arguments, "--folder", str(root), "--outputs", str(file)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from stacks.offline import main
-from tests.stacks.harness import PLATFORM, PLATFORM_OUTPUTS, Ran, run_stack
+from tests.stacks.harness import PLATFORM, PLATFORM_OUTPUTS, ROOT, Ran, run_stack
 
 DEDICATED = "organization/tenantry/dedicated-eu"
 DIGEST = f"sha256:{'0' * 64}"
@@ -82,6 +83,25 @@ def test_its_own_last_update_is_no_reason_to_refuse(tmp_path: Path) -> None:
     first = run_stack("dedicated-eu", folder=tmp_path).graph
     outputs = {**PLATFORM_OUTPUTS, DEDICATED: first["outputs"]}
     assert run_stack("dedicated-eu", folder=tmp_path, outputs=outputs).graph == first
+
+
+def test_stacks_beside_a_refused_one_are_still_shown(tmp_path: Path) -> None:
+    for stack in ("dedicated-eu", "shared-eu"):
+        shutil.copy(ROOT / f"Pulumi.{stack}.yaml", tmp_path)
+    shutil.copy(ROOT / "provisioner/catalog/example-site.yaml", tmp_path / "site.yaml")
+    (tmp_path / "Pulumi.broken.yaml").write_text("config: [tier]\n")
+    ran = run_stack(
+        "dedicated-eu", "broken", "unknown", "shared-eu", "--config", "site=site.yaml", folder=tmp_path, root=tmp_path
+    )
+    graphs = json.loads(ran.stdout)
+    assert ran.code == 1
+    assert {stack: bool(graph["resources"]) for stack, graph in graphs.items()} == {
+        "broken": False,
+        "dedicated-eu": True,
+        "shared-eu": True,
+        "unknown": False,
+    }
+    assert "Pulumi.broken.yaml" in ran.stderr and "Pulumi.unknown.yaml" in ran.stderr
 
 
 @pytest.mark.parametrize(
