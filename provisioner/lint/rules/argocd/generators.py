@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -210,3 +211,22 @@ def _empty(found: Object, path: FieldPath, what: str) -> Hit:
         message=f"generating applications of {found.name}: there is nothing to do it from: `{what}`",
         fix="name elements, folders or files",
     )
+
+
+@rule("applicationset-name-invalid", Severity.ERROR)
+def appset_name_invalid(world: World) -> Iterator[Hit]:
+    """The name of generated Applications holds letters that no name may have.
+
+    What stands around the parameters is in every name: capital letters, underscores and slashes are refused by the API
+    server, and so is a name that begins or ends with a dash or a dot.
+    """
+    for found, spec in _sets(world):
+        written = text(spec, "template", "metadata", "name")
+        bare = re.sub(r"\{\{.*?\}\}", "a", written or "", flags=re.DOTALL)
+        if bare and not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", bare):
+            yield Hit(
+                at=found,
+                path=("spec", "template", "metadata", "name"),
+                message=f"naming generated applications: no object may be called so: `{written}`",
+                fix="use lower-case letters, digits and dashes",
+            )

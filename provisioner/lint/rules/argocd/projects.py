@@ -54,6 +54,27 @@ def app_project_unknown(world: World) -> Iterator[Hit]:
             )
 
 
+@rule("application-namespace-not-allowed", Severity.ERROR)
+def application_namespace_not_allowed(world: World) -> Iterator[Hit]:
+    """An Application stands in a namespace that its AppProject does not take Applications from.
+
+    Outside of Argo CD's own namespace (where the AppProject is) an Application is used only when
+    `spec.sourceNamespaces` of its project lists the namespace; otherwise it is "not permitted to use project".
+    """
+    for app, project in _governed(world):
+        space = app.at.namespace if isinstance(app.at, Object) and app.at.kind == "Application" else None
+        listed = [item for _, item in items(project.value, "spec", "sourceNamespaces") if isinstance(item, str)]
+        if not space or not project.namespace or any(fnmatchcase(space, pattern) for pattern in listed):
+            continue
+        if space != project.namespace:
+            yield Hit(
+                at=app.at,
+                path=("metadata", "namespace"),
+                message=f"using project `{project.name}`: it takes no Applications from namespace: `{space}`",
+                fix=f"move it to `{project.namespace}`, or add the namespace to `sourceNamespaces`",
+            )
+
+
 def _governed(world: World) -> Iterator[tuple[App, Object]]:
     for app in applications(world):
         name = literal(app.spec, "project")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from provisioner.domain.finding import Severity
+from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.scaling import RESOURCE_TRIGGERS, Scaler, scalers
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.autoscaling._trigger_types import TRIGGERS
 from provisioner.lint.values import has_hole, look, mapping, text
 from provisioner.lint.world import World, same_namespace
 
@@ -42,6 +43,26 @@ def scaler_trigger_incomplete(world: World) -> Iterator[Hit]:
             message = f"scaling {scaler.name}: the threshold must be a number, found `{threshold}`"
             where = (*path, "metadata", "threshold")
             yield Hit(at=scaler.at, path=where, message=message, fix="write a number in quotes")
+        elif threshold and float(threshold) <= 0:
+            message = f"scaling {scaler.name}: the threshold must be above zero, found `{threshold}`"
+            where = (*path, "metadata", "threshold")
+            yield Hit(at=scaler.at, path=where, message=message, fix="write how much one replica can take")
+
+
+@rule("scaler-trigger-unknown", Severity.ERROR)
+def scaler_trigger_unknown(world: World) -> Iterator[Hit]:
+    """A trigger is of a type that KEDA does not have, almost like one that it has.
+
+    KEDA reports "no scaler found for type" and the workload stays as it is. Known are the scalers of releases up to
+    2.20; a type that resembles none of them may come from a newer one and is left alone.
+    """
+    for scaler, path, item in _keda_triggers(world):
+        kind = item.get("type")
+        if isinstance(kind, str) and not has_hole(kind) and kind not in TRIGGERS:
+            near = nearest_name(kind, TRIGGERS)
+            if near:
+                message = f"scaling {scaler.name}: KEDA has no trigger of type `{kind}`"
+                yield Hit(at=scaler.at, path=(*path, "type"), message=message, fix=f"did you mean {near}?")
 
 
 @rule("scaler-metric-type", Severity.ERROR)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._reach import container_ports, port_number, probes, service_ways
-from provisioner.lint.values import look
+from provisioner.lint.values import look, mapping
 from provisioner.lint.world import World
 
 _LOOPBACK = ("127.", "localhost", "::1", "[::1]")
@@ -121,6 +122,29 @@ def service_on_other_port(world: World) -> Iterator[Hit]:
                     f"{engine.port}, not on `{number}`",
                     fix=f"lead to {engine.port}, or start the engine with --port {number}",
                 )
+
+
+_INSIDE = re.compile(r"(internal|private)", re.IGNORECASE)
+
+
+@rule("engine-behind-load-balancer", Severity.WARNING)
+def engine_behind_load_balancer(world: World) -> Iterator[Hit]:
+    """A load balancer of the cloud leads straight to a model server.
+
+    The server speaks plain HTTP and knows no callers: whoever finds the address uses the GPUs and reads the traffic.
+    Requests come in through a Gateway, which has certificates, keys and limits. Internal load balancers, source ranges
+    and servers with an API key of their own are left alone.
+    """
+    for engine in engines(world):
+        if engine.find("key") or engine.value("key"):
+            continue
+        for service in {id(way.through): way.through for way in service_ways(engine, world)}.values():
+            spec = mapping(service.value, "spec")
+            is_inside = any(_INSIDE.search(f"{key}={value}") for key, value in service.annotations.items())
+            if spec.get("type") == "LoadBalancer" and not is_inside and not spec.get("loadBalancerSourceRanges"):
+                message = f"publishing {engine.kind}: anybody can call it without a key through `{service.title}`"
+                fix = "make it ClusterIP and lead a route to it, or set loadBalancerSourceRanges"
+                yield Hit(at=service, path=("spec", "type"), message=message, fix=fix)
 
 
 @rule("engine-port-not-declared", Severity.WARNING)

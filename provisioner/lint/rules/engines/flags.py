@@ -34,6 +34,8 @@ _JSON_FLAGS = frozenset(
         "--structured-outputs-config",
     ]
 )
+_COUNTS, _COUNTS_AS_JSON = "--limit-mm-per-prompt", (0, 10)
+"""`image=4` until then, JSON since."""
 _EAGER = frozenset(["--enforce-eager", "--disable-cuda-graph"])
 _GRAPHS = frozenset(
     [
@@ -52,6 +54,11 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "--lora-modules": ("--enable-lora",),
 }
 _FALSE = frozenset(["false", "False", "0", "no"])
+
+
+def _is_since(engine: Engine, release: tuple[int, int]) -> bool:
+    version = vllm_version(engine)
+    return version is not None and version >= release
 
 
 def _hit(engine: Engine, flag: Flag, message: str, fix: str) -> Hit:
@@ -271,7 +278,8 @@ def engine_flag_not_json(world: World) -> Iterator[Hit]:
     """
     for engine in engines(world):
         for flag in engine.flags if engine.kind is EngineKind.VLLM else ():
-            if flag.name not in _JSON_FLAGS or not flag.value:
+            is_json = flag.name in _JSON_FLAGS or (flag.name == _COUNTS and _is_since(engine, _COUNTS_AS_JSON))
+            if not is_json or not flag.value:
                 continue
             try:
                 json.loads(flag.value)

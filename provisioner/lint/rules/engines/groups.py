@@ -114,3 +114,44 @@ def group_nodes_differ(world: World) -> Iterator[Hit]:
             if flag is not None and count is not None and size is not None and count != size:
                 message = f"counting nodes of {found.name}: the group has {size} pods, {flag.name} says `{count}`"
                 yield Hit(at=found, path=flag.path, message=message, fix=f"write {size}, or $(LWS_GROUP_SIZE)")
+
+
+_SCRIPT_END = re.compile(r"(?:\n|;|&&|\|\|)\s*")
+
+
+@rule("ray-start-ends", Severity.ERROR)
+def ray_start_ends(world: World) -> Iterator[Hit]:
+    """A container does nothing after `ray start`, which ends at once.
+
+    Without `--block` the command leaves Ray in the background and returns; the container ends with it and is started
+    over and over.
+    """
+    for pod in world.pods:
+        for container in pod.containers:
+            script = " ".join(container.arguments).strip()
+            last = _SCRIPT_END.split(script)[-1] if script else ""
+            if not container.is_init and re.search(r"\bray start\b", last) and "--block" not in last:
+                message = f"joining ranks of {pod.owner.name}: the container ends after `{last[:60]}`"
+                yield Hit(at=pod.owner, path=container.path, message=message, fix="add --block")
+
+
+@rule("group-images-differ", Severity.WARNING)
+def group_images_differ(world: World) -> Iterator[Hit]:
+    """The leader and the workers of a group run different images of one repository.
+
+    Ray refuses workers of another version, and ranks with other kernels or another protocol hang or end. As a rule one
+    of two places was forgotten in an update.
+    """
+    for found, leader, worker in _groups(world):
+        engine = _engine(world, found, "leaderTemplate")
+        ours = engine.container.image if engine else ""
+        for container in worker.containers:
+            theirs = container.image
+            if not container.is_init and theirs != ours and _same_repository(ours, theirs) and leader.containers:
+                message = f"joining ranks of {found.name}: the leader runs `{ours}`, a worker `{theirs}`"
+                yield Hit(at=found, path=(*container.path, "image"), message=message, fix="use one image for both")
+
+
+def _same_repository(one: str, other: str) -> bool:
+    parts = [re.fullmatch(r"(.+?)(?::[\w.-]+)?(?:@.*)?", image) for image in (one, other)]
+    return all(parts) and len({found[1] for found in parts if found}) == 1

@@ -303,19 +303,23 @@ def monitor_on_unknown_path(world: World) -> Iterator[Hit]:
 
 @rule("scrape-annotation-on-other-port", Severity.WARNING)
 def scrape_annotation_on_other_port(world: World) -> Iterator[Hit]:
-    """The annotation prometheus.io/port names a port on which the engine does not listen.
+    """The annotation prometheus.io/port names a port on which the engine has no metrics.
 
     Prometheus finds the target down, and scalers and alerts see nothing.
     """
     for engine in engines(world):
         written = look(engine.pod.value, "metadata", "annotations", "prometheus.io/port")
         number = port_number(engine, written)
-        if number is None or engine.port is None or number == engine.port or not engine.is_alone:
-            continue
-        if engine.kind is not EngineKind.TRITON:
+        right = _metrics_port(engine)
+        if number is not None and right is not None and number != right and engine.is_alone:
             path = (*engine.pod.path, "metadata", "annotations", "prometheus.io/port")
-            message = f"scraping {engine.pod.owner.title}: {engine.kind} listens on {engine.port}, not on `{number}`"
-            yield Hit(at=engine.pod.owner, path=path, message=message, fix=f'set it to "{engine.port}"')
+            message = f"scraping {engine.pod.owner.title}: {engine.kind} has its metrics on {right}, not on `{number}`"
+            yield Hit(at=engine.pod.owner, path=path, message=message, fix=f'set it to "{right}"')
+
+
+def _metrics_port(engine: Engine) -> int | None:
+    own = next((port for port, what in engine.profile.more_ports.items() if what == "metrics"), None)
+    return engine.port if own is None else engine.count("--metrics-port", own)
 
 
 @rule("monitor-on-api-port", Severity.WARNING)

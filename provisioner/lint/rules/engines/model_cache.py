@@ -11,12 +11,14 @@ from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._cache import Mount, cache_folder, holds, is_hub_name, mounts
 from provisioner.lint.rules.engines._models import Weights, weights_of
+from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import look, mapping
 from provisioner.lint.world import World
 
 _ROUGH = 0.8
 """A size that only the model's name tells is taken this much smaller before a volume is called too small."""
 _WORTH_KEEPING = 10 * 10**9
+_WRITING = frozenset([EngineKind.VLLM, EngineKind.SGLANG])
 
 
 @lru_cache(maxsize=20_000)
@@ -124,6 +126,27 @@ def cache_mounted_read_only(world: World) -> Iterator[Hit]:
             message = f"downloading {engine.model}: its cache is mounted read-only: `{mount.where}`"
             fix = "mount it writable, or set HF_HUB_OFFLINE=1 and fill it before"
             yield Hit(at=engine.pod.owner, path=mount.path, message=message, fix=fix)
+
+
+_SCRATCH = "/tmp"  # noqa: S108  a path in containers
+
+
+@rule("engine-without-scratch", Severity.WARNING)
+def engine_without_scratch(world: World) -> Iterator[Hit]:
+    """A model server may write nowhere: its root filesystem is read-only and nothing is mounted at /tmp.
+
+    vLLM and SGLang put sockets, compiled kernels and locks into the folder for temporary files, and end with
+    "Read-only file system" or "No usable temporary directory found". An emptyDir at /tmp is enough.
+    """
+    for engine in engines(world):
+        security = mapping(engine.container.value, "securityContext")
+        if security.get("readOnlyRootFilesystem") is not True or engine.kind not in _WRITING:
+            continue
+        folder = engine.environment.get("TMPDIR", _SCRATCH)
+        if not any(holds(mount, folder) and not mount.read_only for mount in mounts(engine, world)):
+            message = f"starting {engine.kind}: the root filesystem is read-only and nothing is mounted at `{folder}`"
+            path = (*engine.container.path, "securityContext", "readOnlyRootFilesystem")
+            yield Hit(at=engine.pod.owner, path=path, message=message, fix=f"mount an emptyDir at {folder}")
 
 
 @rule("weights-lost-with-pod", Severity.INFO)

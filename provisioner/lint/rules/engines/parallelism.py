@@ -10,6 +10,7 @@ from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._models import shape_of
 from provisioner.lint.server_kinds import EngineKind
+from provisioner.lint.values import mapping
 from provisioner.lint.world import World
 
 _CUT = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
@@ -50,6 +51,25 @@ def tensor_parallel_above_gpus(world: World) -> Iterator[Hit]:
                 path=_flag_path(engine, "tensor", "pipeline", "data"),
                 message=f"counting GPUs of {engine.kind}: its group needs {wanted}, the container gets `{gpus}`",
                 fix="make the limit of GPUs and the parallel sizes agree",
+            )
+
+
+@rule("tensor-parallel-over-slices", Severity.ERROR)
+def tensor_parallel_over_slices(world: World) -> Iterator[Hit]:
+    """A model server cuts the model over several slices of GPUs (MIG).
+
+    A process sees one slice only, and NCCL does not work between slices: the engine ends while it sets up its workers.
+    Take a larger slice, or whole GPUs. Source: NVIDIA MIG user guide, application considerations.
+    """
+    for engine in engines(world):
+        tensor, limits = engine.count("tensor"), mapping(engine.container.value, "resources", "limits")
+        slices = next((str(name) for name in limits if "/mig-" in str(name)), None)
+        if slices and tensor is not None and tensor > 1 and engine.kind in _CUT:
+            yield Hit(
+                at=engine.pod.owner,
+                path=_flag_path(engine, "tensor"),
+                message=f"counting GPUs of {engine.kind}: slices cannot be joined to a group of {tensor}: `{slices}`",
+                fix="use one larger slice, or whole GPUs",
             )
 
 

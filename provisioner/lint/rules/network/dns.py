@@ -27,9 +27,9 @@ def _speaks_of_dns(item: Any) -> bool:
 
 
 def _may_reach_dns(policy: Policy, item: Any) -> bool:
-    """Whether a rule without ports may reach the cluster's DNS: its peers are not surely others."""
-    if look(item, "ports") or isinstance(look(item, "ports"), Hole):
-        return _speaks_of_dns(item) or _has_range(item)
+    """Whether a rule may reach the cluster's DNS: neither its ports nor its peers are surely others."""
+    if (look(item, "ports") or isinstance(look(item, "ports"), Hole)) and not _speaks_of_dns(item):
+        return _has_range(item)
     peers = [peer for _, peer in items(item, "to")]
     return not peers or any(_may_be_dns(policy, peer) for peer in peers)
 
@@ -49,7 +49,7 @@ def _may_be_dns(policy: Policy, peer: Any) -> bool:
     if space is None:
         return policy.namespace in (None, "kube-system") and not look(peer, "podSelector")
     named = space.labels.get(NAMESPACE_NAME, "kube-system")
-    return named == "kube-system"
+    return named == "kube-system" or "dns" in named
 
 
 @lru_cache(maxsize=2)

@@ -167,16 +167,20 @@ def ingress_timeout_malformed(world: World) -> Iterator[Hit]:
 
 @rule("ingress-body-limit", Severity.INFO)
 def ingress_body_limit(world: World) -> Iterator[Hit]:
-    """An Ingress to a model server leaves the size of a request at 1 MB.
+    """An Ingress to a model server leaves the size of a request at 1 MB, or sets it to less than that.
 
     ingress-nginx answers 413 above `proxy-body-size`, 1 MB by default; images, audio and long prompts are larger.
     """
     for ingress in _model_ingresses(world):
-        if f"{_PREFIX}proxy-body-size" not in mapping(ingress.value, "metadata", "annotations"):
+        given = f"{_PREFIX}proxy-body-size" in mapping(ingress.value, "metadata", "annotations")
+        written = re.fullmatch(r"([1-9]\d{0,5})(k?)", ingress.annotations.get(f"{_PREFIX}proxy-body-size", "").lower())
+        is_small = written is not None and int(written[1]) * (1024 if written[2] else 1) < 2**20
+        if not given or is_small:
             yield Hit(
                 at=ingress,
-                path=("metadata",),
-                message=f"routing inference: requests above 1 MB are refused: `{ingress.name}`",
+                path=_path("proxy-body-size") if given else ("metadata",),
+                message=f"routing inference: requests above {written[0] if written else '1 MB'} are refused: "
+                f"`{ingress.name}`",
                 fix=f'set annotation `{_PREFIX}proxy-body-size: "32m"`',
             )
 

@@ -156,6 +156,23 @@ def listener_certificate_unknown(world: World) -> Iterator[Hit]:
                 )
 
 
+@rule("listener-certificate-kind", Severity.ERROR)
+def listener_certificate_kind(world: World) -> Iterator[Hit]:
+    """A listener takes its certificate from something that holds no private key.
+
+    Gateway API knows Secrets (of type kubernetes.io/tls); a ConfigMap or a cert-manager Certificate is
+    InvalidCertificateRef, and the listener serves nothing.
+    """
+    for gateway in world.of_kind("Gateway", "ListenerSet"):
+        for one in listeners(gateway):
+            for path, item in items(one.value, "tls", "certificateRefs"):
+                kind = text(item, "kind")
+                if kind in ("ConfigMap", "Certificate"):
+                    message = f"serving TLS at listener `{one.name}`: a certificate comes from a Secret, not a `{kind}`"
+                    where = (*one.path, *path, "kind")
+                    yield Hit(at=gateway, path=where, message=message, fix="name the Secret that holds the certificate")
+
+
 @rule("listener-certificate-for-other-name", Severity.ERROR)
 def listener_certificate_for_other_name(world: World) -> Iterator[Hit]:
     """The certificate of a listener is not for the listener's hostname.

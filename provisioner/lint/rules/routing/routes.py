@@ -14,7 +14,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules.routing._routes import hostnames, parents, routes, rules
+from provisioner.lint.rules.routing._routes import hostnames, is_inference_rule, parents, routes, rules
 from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Object, World
 
@@ -79,6 +79,26 @@ def route_path_with_pattern(world: World) -> Iterator[Hit]:
                 message=f"matching path by {kind}: patterns are taken letter by letter: `{value}`",
                 fix=f"write `type: PathPrefix` and `value: {_GLOB.split(value)[0] or '/'}`",
             )
+
+
+@rule("route-exact-misses-api", Severity.WARNING)
+def route_exact_misses_api(world: World) -> Iterator[Hit]:
+    """A route to a model server takes one path only, and the API is below it.
+
+    `Exact` matches letter by letter: `/v1` is not `/v1/chat/completions`, and every call is answered with 404.
+    """
+    for route in routes(world, "HTTPRoute"):
+        for path, part in rules(route):
+            for inner, match in items(part, "matches"):
+                value = text(match, "path", "value") or ""
+                is_folder = text(match, "path", "type") == "Exact" and value.rstrip("/") in ("", "/v1")
+                if is_folder and "/" in value and is_inference_rule(world, route, part):
+                    yield Hit(
+                        at=route,
+                        path=(*path, *inner, "path", "type"),
+                        message=f"matching path: Exact takes nothing below it: `{value}`",
+                        fix="write `type: PathPrefix`",
+                    )
 
 
 @rule("route-filter-malformed", Severity.ERROR)

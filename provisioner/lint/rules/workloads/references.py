@@ -12,6 +12,7 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.pods import every_pod
 from provisioner.lint.joins.references import Offered, Reference, is_named, offered, references
 from provisioner.lint.joins.scaling import replicas
 from provisioner.lint.joins.slips import Names, meant
@@ -184,6 +185,24 @@ def runtime_class_missing(world: World) -> Iterator[Hit]:
     for hit in _missing(world, "RuntimeClass"):
         if not _installs(world, str(look(hit.at.value, *hit.path) if isinstance(hit.at, Object) else "")):
             yield hit
+
+
+_CLASSES = Names(["nvidia", "nvidia-cdi", "nvidia-legacy", "kata", "kata-qemu", "kata-clh", "gvisor", "runsc", "vnode"])
+
+
+@rule("runtime-class-misspelt", Severity.ERROR)
+def runtime_class_misspelt(world: World) -> Iterator[Hit]:
+    """A pod names a runtime class that is almost one that operators install.
+
+    The API server refuses the pod: `pod rejected: RuntimeClass "nvida" not found`.
+    """
+    known = {found.name for found in world.of_kind("RuntimeClass")}
+    for pod in every_pod(world):
+        name = text(pod.spec, "runtimeClassName")
+        near = _CLASSES.meant_by(name) if name and name not in known and name not in _CLASSES.all else None
+        if near:
+            message = f"choosing runtime: no operator installs a class called {shown(name)}"
+            yield Hit(at=pod.owner, path=pod.at("runtimeClassName"), message=message, fix=f"did you mean {near}?")
 
 
 def _installs(world: World, name: str) -> bool:

@@ -142,6 +142,26 @@ _AT_LEAST_ZERO: tuple[FieldPath, ...] = (
 )
 
 
+@rule("root-against-non-root", Severity.ERROR)
+def root_against_non_root(world: World) -> Iterator[Hit]:
+    """A container is to run as root and must not.
+
+    With `runAsNonRoot: true` and `runAsUser: 0` the kubelet refuses the container: "container's runAsUser breaks
+    non-root policy" (CreateContainerConfigError). The container's own settings win over the pod's.
+    """
+    for pod in every_pod(world):
+        for container in pod.containers:
+            settings = [mapping(container.value, "securityContext"), mapping(pod.spec, "securityContext")]
+            user, bound = (
+                next((one[name] for one in settings if name in one), None) for name in ("runAsUser", "runAsNonRoot")
+            )
+            if bound is True and user == 0 and not isinstance(user, bool):
+                field = ("securityContext", "runAsUser")
+                path = (*container.path, *field) if "runAsUser" in settings[0] else pod.at(*field)
+                message = f"starting container {container.name}: runAsNonRoot is true and the user is `0`"
+                yield Hit(at=pod.owner, path=path, message=message, fix="name another user, or leave one of both out")
+
+
 @rule("number-below-zero", Severity.ERROR)
 def number_below_zero(world: World) -> Iterator[Hit]:
     """A number of replicas, seconds or attempts is negative: `must be greater than or equal to 0`.

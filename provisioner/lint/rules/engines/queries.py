@@ -1,0 +1,100 @@
+"""Queries for scalers and alerts as text: brackets, rates of what only stands, namespaces that nobody has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from provisioner.catalog.fields import FieldPath, shown
+from provisioner.domain.finding import Severity
+from provisioner.lint.joins.scaling import query, scalers
+from provisioner.lint.joins.slips import meant
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import has_hole, items, text
+from provisioner.lint.world import Object, World
+
+_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`")
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+_STANDING = (
+    r"vllm:(?:num_requests_(?:running|waiting|swapped)|(?:gpu|kv|cpu)_cache_usage_perc)"
+    r"|sglang:(?:num_(?:running|queue)_reqs|token_usage|gen_throughput)"
+    r"|llamacpp:(?:requests_(?:processing|deferred)|kv_cache_usage_ratio)|DCGM_FI_DEV_(?:GPU_UTIL|FB_USED|GPU_TEMP)"
+)
+_RATED = re.compile(rf"\b(rate|irate|increase)\s*\(\s*({_STANDING})\b")
+_NAMESPACE = re.compile(r"\b(?:kubernetes_|exported_)?namespace\s*=\s*\"([a-z0-9-]+)\"")
+
+
+@lru_cache(maxsize=1)
+def _queries(world: World) -> tuple[tuple[Object, FieldPath, str], ...]:
+    found: list[tuple[Object, FieldPath, str]] = []
+    for scaler in scalers(world):
+        for path, trigger in scaler.triggers() if scaler.is_keda else ():
+            if trigger.get("type") == "prometheus":
+                found.append((scaler.at, (*path, "metadata", "query"), query(trigger)))
+    for alerts in world.of_kind("PrometheusRule"):
+        for group, _ in items(alerts.value, "spec", "groups"):
+            for path, item in items(alerts.value, *group, "rules"):
+                found.append((alerts, (*path, "expr"), text(item, "expr") or ""))
+    return tuple((at, path, written) for at, path, written in found if written and not has_hole(written))
+
+
+@lru_cache(maxsize=4096)
+def _unbalanced(written: str) -> str | None:
+    bare = _STRING.sub("s", written)
+    waiting: list[str] = []
+    for letter in bare:
+        if letter in _PAIRS.values():
+            waiting.append(letter)
+        elif letter in _PAIRS and (not waiting or waiting.pop() != _PAIRS[letter]):
+            return f"a `{letter}` closes nothing"
+    if waiting:
+        return f"a `{waiting[-1]}` is not closed"
+    return "a quote is not closed" if re.search("[\"'`]", bare) else None
+
+
+@rule("query-malformed", Severity.ERROR)
+def query_malformed(world: World) -> Iterator[Hit]:
+    """A query for Prometheus does not close its brackets or quotes.
+
+    Prometheus answers 400: KEDA reports an error and never scales, a rule file is refused as a whole.
+    """
+    for at, path, written in _queries(world):
+        trouble = _unbalanced(written)
+        if trouble:
+            yield Hit(at=at, path=path, message=f"reading query: {trouble}: {shown(written)}", fix="correct the query")
+
+
+@rule("metric-rated-gauge", Severity.WARNING)
+def metric_rated_gauge(world: World) -> Iterator[Hit]:
+    """A query takes the rate of a number that goes up and down.
+
+    `rate` and `increase` are for counters. Of the requests that wait or run right now, or of a share in use, they give
+    the speed at which it changes and take every fall for a restart: a long queue that stays long counts as 0.
+    """
+    for at, path, written in _queries(world):
+        found = _RATED.search(written)
+        if found:
+            message = f"querying metrics: `{found[1]}` of a number that goes up and down: `{found[2]}`"
+            yield Hit(at=at, path=path, message=message, fix="use the value itself, or avg_over_time")
+
+
+@rule("query-namespace-misspelt", Severity.WARNING)
+def query_namespace_misspelt(world: World) -> Iterator[Hit]:
+    """A query asks for a namespace that nothing else has, one letter away from one that there is.
+
+    Prometheus answers with nothing, which is no error: the scaler never moves and the alert never fires.
+    """
+    known = _spaces(world)
+    for at, path, written in _queries(world):
+        for name in _NAMESPACE.findall(written):
+            near = meant(name, known) if name not in known else None
+            if near:
+                message = f"querying metrics: no namespace of that name is known: {shown(name)}"
+                yield Hit(at=at, path=path, message=message, fix=f"did you mean {near}?")
+
+
+@lru_cache(maxsize=1)
+def _spaces(world: World) -> frozenset[str]:
+    named = {found.name for found in world.of_kind("Namespace")}
+    return frozenset({found.namespace for found in world.objects if found.namespace} | named)

@@ -1,0 +1,104 @@
+"""CEL in admission policies, webhooks, device classes and claims: what no API server can compile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from provisioner.catalog.fields import FieldPath, shown
+from provisioner.domain.finding import Severity
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import has_hole, items, look
+from provisioner.lint.world import Object, World
+
+_ADMISSION = ("object", "oldObject", "request", "params", "namespaceObject", "authorizer", "variables")
+_DEVICE = ("device",)
+_POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+_OPTIONAL = re.compile(r"([.\[])\?")
+"""How a field is asked for that may be absent, which the compiler here does not know."""
+_WEBHOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+
+
+def _expressions(world: World) -> Iterator[tuple[Object, FieldPath, str, tuple[str, ...]]]:
+    """Every expression: where it stands, what it says, and the names that it may use."""
+    for found in world.of_kind(*_POLICIES):
+        for field in ("validations", "matchConditions", "variables", "auditAnnotations"):
+            for path, item in items(found.value, "spec", field):
+                for name in ("expression", "messageExpression", "valueExpression"):
+                    yield from _one(found, (*path, name), look(item, name), _ADMISSION)
+    for found in world.of_kind(*_WEBHOOKS):
+        for base, webhook in items(found.value, "webhooks"):
+            for path, item in items(webhook, "matchConditions"):
+                yield from _one(found, (*base, *path, "expression"), look(item, "expression"), _ADMISSION)
+    for found in world.of_kind("DeviceClass"):
+        yield from _selectors(found, ("spec",))
+    for kind, spec in (("ResourceClaim", ("spec",)), ("ResourceClaimTemplate", ("spec", "spec"))):
+        for found in world.of_kind(kind):
+            for path, request in items(found.value, *spec, "devices", "requests"):
+                yield from _selectors(found, path)
+                yield from _selectors(found, (*path, "exactly"))
+                for inner, _ in items(request, "firstAvailable"):
+                    yield from _selectors(found, (*path, *inner))
+
+
+def _selectors(found: Object, base: FieldPath) -> Iterator[tuple[Object, FieldPath, str, tuple[str, ...]]]:
+    for path, item in items(found.value, *base, "selectors"):
+        yield from _one(found, (*path, "cel", "expression"), look(item, "cel", "expression"), _DEVICE)
+
+
+def _one(
+    found: Object, path: FieldPath, written: Any, names: tuple[str, ...]
+) -> Iterator[tuple[Object, FieldPath, str, tuple[str, ...]]]:
+    if isinstance(written, str) and not has_hole(written):
+        yield found, path, written, names
+
+
+@lru_cache(maxsize=1024)
+def _trouble(written: str, names: tuple[str, ...]) -> str | None:
+    """What keeps an expression from being compiled; functions that only API servers have are none."""
+    from cel_expr_python import cel
+
+    try:
+        cel.NewEnv(variables=dict.fromkeys(names, cel.Type.DYN)).compile(_OPTIONAL.sub(r"\1", written))
+    except RuntimeError as error:
+        text = str(error)
+        if syntax := re.search(r"ERROR: <input>:\d+:\d+: Syntax error: ([^\n]*)", text):
+            return syntax[1].partition(" expecting")[0]
+        for name in re.findall(r"undeclared reference to '(\w+)[\w.]*'", text):
+            if name not in names and not re.search(rf"\b{name}\(", written):
+                return f"nothing is called `{name}` here"
+    return None
+
+
+@rule("expression-malformed", Severity.ERROR)
+def expression_malformed(world: World) -> Iterator[Hit]:
+    """An expression in CEL cannot be compiled.
+
+    The API server refuses the policy, class or claim: a bracket or quote is not closed, or a name is used that there is
+    not. Policies see `object`, `oldObject`, `request`, `params`, `namespaceObject`, `authorizer` and `variables`;
+    selectors of devices see `device`.
+    """
+    for found, path, written, names in _expressions(world):
+        trouble = _trouble(written, names)
+        if trouble is not None:
+            message = f"compiling expression: {trouble}: {shown(written)}"
+            yield Hit(at=found, path=path, message=message, fix="correct the expression")
+
+
+@rule("device-count-refused", Severity.ERROR)
+def device_count_refused(world: World) -> Iterator[Hit]:
+    """A claim asks for a number of devices that the API server refuses.
+
+    With `allocationMode: ExactCount`, the default, `count` is 1 or more; with `All` there is none.
+    """
+    for kind, spec in (("ResourceClaim", ("spec",)), ("ResourceClaimTemplate", ("spec", "spec"))):
+        for found in world.of_kind(kind):
+            for path, request in items(found.value, *spec, "devices", "requests"):
+                for inner in ((), ("exactly",)):
+                    count, mode = look(request, *inner, "count"), look(request, *inner, "allocationMode")
+                    if isinstance(count, int) and (count < 1 or mode == "All"):
+                        message = f"claiming devices: {mode or 'ExactCount'} and a count of `{count}`"
+                        fix = "leave count out" if mode == "All" else "ask for 1 or more"
+                        yield Hit(at=found, path=(*path, *inner, "count"), message=message, fix=fix)

@@ -1,0 +1,73 @@
+"""What containers are started with: programs that are no programs, and variables that nobody fills in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from provisioner.catalog.fields import FieldPath, shown
+from provisioner.domain.finding import Severity
+from provisioner.lint.joins.pods import every_pod
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import has_hole, items, look, text
+from provisioner.lint.world import Container, PodTemplate, World
+
+_VARIABLE = re.compile(r"(?<!\$)\$\(([A-Z][A-Z0-9_]+)\)")
+_GIVEN = re.compile(
+    r"(LWS|KUBERNETES|JOB|RAY|KUBERAY|PET|TORCHELASTIC|MASTER|GROVE|HOSTNAME)(_|$)|.*_SERVICE_(HOST|PORT)"
+)
+"""Variables that Kubernetes and operators put into containers by themselves."""
+
+
+@rule("command-with-arguments-in-one-word", Severity.ERROR)
+def command_with_arguments_in_one_word(world: World) -> Iterator[Hit]:
+    """A container's `command` is a whole command line in one word.
+
+    The runtime looks for a program with spaces in its name: "exec: "vllm serve": executable file not found in $PATH".
+    Each argument is an item of its own, or the line is given to a shell: `[sh, -c, "…"]`.
+    """
+    for pod in every_pod(world):
+        for container in pod.containers:
+            first = look(container.value, "command", 0)
+            if isinstance(first, str) and not has_hole(first) and re.fullmatch(r"[\w./-]+[ \t]+\S.*", first, re.DOTALL):
+                message = f"starting container {container.name}: no program is called {shown(first)}"
+                fix = "make an item of each word, or write [sh, -c, …]"
+                yield Hit(at=pod.owner, path=(*container.path, "command", 0), message=message, fix=fix)
+
+
+@rule("argument-variable-undefined", Severity.WARNING)
+def argument_variable_undefined(world: World) -> Iterator[Hit]:
+    """An argument holds a variable that the container does not have.
+
+    Kubernetes fills in `$(NAME)` from the container's own `env` and leaves it as it stands where there is none: the
+    program gets the dollar sign and the brackets, or a shell runs it as a command.
+    """
+    for pod in every_pod(world):
+        for container in pod.containers:
+            if not look(container.value, "envFrom"):
+                yield from _undefined(pod, container)
+
+
+def _undefined(pod: PodTemplate, container: Container) -> Iterator[Hit]:
+    known = {text(item, "name") for _, item in items(container.value, "env")}
+    for path, word in _words(container):
+        for name in _VARIABLE.findall(word):
+            if name not in known and not _GIVEN.match(name):
+                message = f"starting container {container.name}: nobody fills in `$({name})`"
+                fix = f"add {name} to the container's env, or write $$({name}) for the text itself"
+                yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+            elif name not in known and name.startswith("LWS_") and name not in _OF_GROUPS:
+                message = f"starting container {container.name}: LeaderWorkerSet has no variable `{name}`"
+                fix = f"there are: {', '.join(sorted(_OF_GROUPS))}"
+                yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+
+
+_OF_GROUPS = frozenset(["LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"])
+"""What the LeaderWorkerSet controller gives to every container of a group."""
+
+
+def _words(container: Container) -> Iterator[tuple[FieldPath, str]]:
+    for part in ("command", "args"):
+        for path, item in items(container.value, part):
+            if isinstance(item, str) and "$(" in item and not has_hole(item):
+                yield (*container.path, *path), item
