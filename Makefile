@@ -30,8 +30,8 @@ demo: $(VENV)/.demo ## from a clone to a live endpoint (ARGS=--once ends and cle
 test: $(VENV)/.dev ## the whole test suite (ARGS go to pytest)
 	$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
 
-engines: ## build what some tests use when it is there: kube-apiserver, etcd, kubectl, helm, Pulumi (needs Go)
-	$(PYTHON) tools/engines/build.py
+engines: ## build what some tests use when it is there: kube-apiserver, etcd, kubectl, Pulumi (needs Go; ARGS=helm)
+	$(PYTHON) tools/engines/build.py $(ARGS)
 
 soak: $(VENV)/.dev ## kill the processes at every boundary and in ROUNDS (10) random rounds, with leases as they are
 	TENANTRY_SOAK=$(ROUNDS) QUICK_LEASE=30 $(BIN)/python -m pytest tests/crash/test_processes.py $(ARGS)

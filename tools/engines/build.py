@@ -1,4 +1,4 @@
-"""Builds the real programs that some tests use: kube-apiserver, etcd, kubectl, helm and Pulumi.
+"""Builds the real programs that some tests use: kube-apiserver, etcd, kubectl and Pulumi; helm for benchmarks.
 
 `make engines` calls it. Each folder beside this file is a Go module that pins one of them; what it builds goes to
 `TENANTRY_ENGINES`, by default `~/.cache/tenantry-engines`. Only what is missing or was built from another pin is built.
@@ -30,6 +30,9 @@ PINNED = {
 }
 """Folder -> the module whose version is the engine's."""
 
+TESTED = [engine for engine in PINNED if engine != "helm"]
+"""What tests use. Only benchmarks use helm, and it takes as long to build as kube-apiserver."""
+
 LINKED = {
     "kubernetes": {
         "k8s.io/component-base/version.gitVersion": "v{version}",
@@ -43,10 +46,18 @@ LINKED = {
 """Folder -> Go variables that the linker sets, as each project's own releases do."""
 
 
-def main() -> int:
-    """Build what is missing; 1 if an engine could not be built."""
+def main(arguments: list[str]) -> int:
+    """Build what is missing of the engines named, or of those that tests use; 1 if one could not be built."""
+    if unknown := set(arguments) - PINNED.keys():
+        print(f"error: unknown engine: {', '.join(sorted(unknown))}; known: {', '.join(PINNED)}", file=sys.stderr)
+        return 1
+    if not shutil.which("go"):
+        print(
+            "error: go is not on PATH; docs/how-to/test-with-real-engines.md tells how to do without", file=sys.stderr
+        )
+        return 1
     TARGET.mkdir(parents=True, exist_ok=True)
-    failed = [engine for engine in PINNED if not is_current(engine) and not build(engine)]
+    failed = [engine for engine in arguments or TESTED if not is_current(engine) and not build(engine)]
     if failed:
         print(f"error: could not be built: {', '.join(failed)}; the others are in {TARGET}", file=sys.stderr)
     else:
@@ -110,4 +121,4 @@ def _go(module: Path, *arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
