@@ -21,6 +21,7 @@ from provisioner.embedded.attach import run_attached
 from provisioner.embedded.controllers.api import Api, open_session
 from provisioner.embedded.controllers.core.kinds import (
     CONFIG_MAP,
+    DAEMON_SET,
     DEPLOYMENT,
     ENDPOINTS,
     EVENT,
@@ -60,6 +61,8 @@ TEMPLATE: Json = {
         ]
     },
 }
+
+WORKLOAD: Json = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +140,8 @@ async def test_everything_that_clients_wait_for_becomes_so(playground: Playgroun
 
     found = await waited(api, STATEFUL_SET, "data", "acme", lambda item: item["status"].get("readyReplicas") == 1)
     assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+    found = await waited(api, DAEMON_SET, "agent", "acme", lambda item: item["status"]["numberReady"] == 1)
+    assert found["status"]["updatedNumberScheduled"] == found["status"]["desiredNumberScheduled"] == 1
     await waited(api, JOB, "once", "acme", lambda item: is_true(item, "Complete"))
     await waited(api, VOLUME_CLAIM, "disk-data-0", "acme", lambda item: item["status"]["phase"] == "Bound")
     await waited(api, QUOTA, "limits", "acme", lambda item: item["status"].get("hard") == {"pods": "9"})
@@ -329,6 +334,7 @@ async def apply_workloads(playground: Playground, name: str) -> None:
     for manifest in (
         workload(DEPLOYMENT, "web", name),
         workload(STATEFUL_SET, "data", name, serviceName="data", volumeClaimTemplates=[claim]),
+        {**metadata(DAEMON_SET, "agent", name), "spec": {key: WORKLOAD[key] for key in ("selector", "template")}},
         {**metadata(JOB, "once", name), "spec": {"template": once}},
         {**metadata(QUOTA, "limits", name), "spec": {"hard": {"pods": "9"}}},
         {**metadata(SERVICE, "web", name), "spec": service},
@@ -350,8 +356,7 @@ def metadata(kind: Kind, name: str, namespace: str) -> Json:
 
 def workload(kind: Kind, name: str, namespace: str, **spec: Any) -> Json:
     """A Deployment or StatefulSet of an image that is nowhere."""
-    wanted = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
-    return {**metadata(kind, name, namespace), "spec": wanted | spec}
+    return {**metadata(kind, name, namespace), "spec": WORKLOAD | spec}
 
 
 async def pretend_controller_manager(api: Api) -> None:

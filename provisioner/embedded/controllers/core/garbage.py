@@ -16,6 +16,7 @@ from provisioner.domain.errors import NotFoundError
 from provisioner.embedded.controllers.api import Api, Json
 from provisioner.embedded.controllers.core.kinds import (
     CONFIG_MAP,
+    DAEMON_SET,
     DEPLOYMENT,
     GATEWAY,
     HTTP_ROUTE,
@@ -35,8 +36,8 @@ _FOREGROUND: Final = "foregroundDeletion"
 _ORPHAN: Final = "orphan"
 _LOOK_SECONDS: Final = 0.2
 _KINDS: Final = (
-    DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, POD, VOLUME_CLAIM, SERVICE, CONFIG_MAP, SECRET, GATEWAY, HTTP_ROUTE,
-    SCALED_OBJECT, CERTIFICATE,
+    DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, POD, VOLUME_CLAIM, SERVICE, CONFIG_MAP, SECRET, GATEWAY,
+    HTTP_ROUTE, SCALED_OBJECT, CERTIFICATE,
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from provisioner.domain.clock import Clock
 from provisioner.embedded.controllers.loop import Controller
+from provisioner.embedded.controllers.workload.daemon_set import daemon_set_controller
 from provisioner.embedded.controllers.workload.deployment import deployment_controllers
 from provisioner.embedded.controllers.workload.job import job_controller
 from provisioner.embedded.controllers.workload.kubelet import Kubelet
@@ -33,6 +34,7 @@ def _owners(runs: Callable[[str], bool], clock: Clock) -> Sequence[Controller]:
     return (
         stateful_set_controller(),
         *deployment_controllers(clock=clock),
+        daemon_set_controller(),
         job_controller(runs=runs, clock=clock),
         scheduler(clock=clock),
     )
