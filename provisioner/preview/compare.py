@@ -122,6 +122,17 @@ def _is_new(pair: UnitPair) -> bool:
     return not pair.base.objects and not pair.base.failure and bool(pair.head.objects)
 
 
+def _order(change: ObjectChange) -> tuple[object, ...]:
+    """The worst first, and always the same."""
+    return (
+        -change.effect,
+        change.kind,
+        change.name,
+        change.sign,
+        [(each.path, str(each.after)) for each in change.fields],
+    )
+
+
 def _changes(groups: Sequence[Group]) -> dict[str, tuple[ObjectChange, ...]]:
     """What differs in each tier, once for all units in which it differs alike, the worst first."""
     places: dict[str, dict[ObjectChange, _Places]] = {}
@@ -131,7 +142,7 @@ def _changes(groups: Sequence[Group]) -> dict[str, tuple[ObjectChange, ...]]:
     return {
         tier: tuple(
             replace(change, where=place.where)
-            for change, place in sorted(found.items(), key=lambda item: (-item[0].effect, item[0].kind, item[0].name))
+            for change, place in sorted(found.items(), key=lambda item: _order(item[0]))
         )
         for tier, found in places.items()
     }

@@ -116,7 +116,7 @@ def worst_of(changes: Sequence[tuple[ObjectChange, FieldChange]]) -> Outcome | N
     later = [field for _, field in changes if field.reach is Reach.VERSION]
     outcome = None
     if now:
-        worst = max(now, key=lambda field: (field.effect, field.reach is Reach.PUBLISH))
+        worst = max(now, key=lambda field: (field.effect, field.reach is Reach.PUBLISH, field.reason))
         at_once = max((field.effect for field in now if field.reach is Reach.PUBLISH), default=Effect.NOTHING)
         outcome = Outcome(worst.effect, worst.reach, worst.reason, at_once)
     if later:
@@ -129,7 +129,7 @@ def worst_of(changes: Sequence[tuple[ObjectChange, FieldChange]]) -> Outcome | N
 def _worse(one: Outcome | None, other: Outcome | None) -> Outcome | None:
     if one is None or other is None:
         return one or other
-    worst = max(one, other, key=lambda outcome: (outcome.effect, outcome.reach is Reach.PUBLISH))
+    worst = max(one, other, key=lambda outcome: (outcome.effect, outcome.reach is Reach.PUBLISH, outcome.reason))
     at_once, later = max(one.at_once, other.at_once), max(one.later, other.later)
     return Outcome(worst.effect, worst.reach, worst.reason, at_once, later)
 

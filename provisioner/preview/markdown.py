@@ -21,14 +21,25 @@ _RESERVE = 400
 """Kept for the line that says what was left out, and for closing what is open."""
 _FIELDS = 30
 _LINES, _LINE = 24, 300
-_PROSE = 800
-_FINDINGS = 25
+_PROSE = 300
+_EFFECTS, _FAILURES, _ERRORS, _REST = 50, 12, 30, 15
+"""Rows of each list; together they always fit, and what is left out is counted."""
 
 
 def report_markdown(report: Report, *, exit_code: int) -> str:
     """The comment."""
-    head = "\n".join(_head(report, exit_code)) + "\n"
+    head = _bounded(_head(report, exit_code))
     return head + _details(report.tiers, MAX_CHARACTERS - len(head))
+
+
+def _bounded(lines: Iterator[str]) -> str:
+    """The lines as far as they fit, which is all of them unless most of what they quote has to be escaped."""
+    text = ""
+    for line in lines:
+        if len(text) + len(line) > MAX_CHARACTERS - _RESERVE:
+            return text + f"\n{phrases.count(1 + sum(1 for _ in lines), 'more line')} did not fit.\n\n"
+        text += line + "\n"
+    return text
 
 
 def _head(report: Report, exit_code: int) -> Iterator[str]:
@@ -48,6 +59,7 @@ def _effects(report: Report) -> Iterator[str]:
     groups = [group for tier in report.tiers for group in tier.groups]
     if not groups:
         return
+    groups.sort(key=lambda group: (-group.effect, group.tier, -group.endpoints))
     who = "endpoints" if report.endpoints else "cases"
     yield from _table(
         ("effect", "tier", who, "tenants", "pods", "load time", "gap", "why"),
@@ -62,9 +74,13 @@ def _effects(report: Report) -> Iterator[str]:
                 phrases.gap(group),
                 _prose(phrases.because(group)),
             )
-            for group in sorted(groups, key=lambda group: (-group.effect, group.tier, -group.endpoints))
+            for group in groups[:_EFFECTS]
         ],
     )
+    if len(groups) > _EFFECTS:
+        left = sum(group.endpoints for group in groups[_EFFECTS:])
+        yield f"{phrases.count(left, 'more endpoint')}, none of them hit worse than: {groups[_EFFECTS].effect.words}."
+        yield ""
 
 
 def _stranded(report: Report) -> Iterator[str]:
@@ -82,11 +98,13 @@ def _failures(failures: Sequence[Failure]) -> Iterator[str]:
         return
     yield "### Could not be rendered"
     yield ""
-    for failure in failures:
+    for failure in failures[:_FAILURES]:
         many = f" and {phrases.count(failure.units - 1, 'other')}" if failure.units > 1 else ""
         known = "" if failure.is_new else ", as before" if failure.side == "head" else ", mended by this change"
         yield f"- **{failure.tier}** on the {failure.side} side{known}: `{failure.example}`{many}"
-        yield from (f"  - {_said(finding)}" for finding in failure.findings[:5])
+        yield from (f"  - {_said(finding)}" for finding in failure.findings[:3])
+    if len(failures) > _FAILURES:
+        yield f"- {phrases.count(len(failures) - _FAILURES, 'more failure')}"
     yield ""
 
 
@@ -106,7 +124,7 @@ def _capacity(report: Report) -> Iterator[str]:
                 "unknown" if need.free_gpus is None else f"{need.free_gpus:,}",
                 phrases.room(need),
             )
-            for need in report.capacity
+            for need in report.capacity[:_ERRORS]
         ],
     )
 
@@ -133,7 +151,7 @@ def _findings(report: Report) -> Iterator[str]:
 
 def _listed(found: Sequence[FoundChange], what: str) -> Iterator[str]:
     errors = [one for one in found if one.finding.severity is Severity.ERROR]
-    shown = errors[: 2 * _FINDINGS] + [one for one in found if one not in errors][:_FINDINGS]
+    shown = errors[:_ERRORS] + [one for one in found if one.finding.severity is not Severity.ERROR][:_REST]
     for one in shown:
         many = f" ({phrases.count(one.units, 'unit')})" if one.units > 1 else ""
         yield f"- **{one.finding.severity}** `{one.finding.rule}` {_said(one.finding)}{many}"

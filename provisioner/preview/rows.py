@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from provisioner.preview import phrases
@@ -19,6 +19,8 @@ class Row:
     depth: int = 0
 
 
+_LINES, _WIDTH = 2, 120
+"""Of a value, as much as a cell of a table can hold."""
 EFFECT_TITLES = ("effect", "tier", "endpoints", "pods", "load time", "gap", "tenants", "why")
 CAPACITY_TITLES = ("node type", "endpoints", "all at once", "largest", "free", "")
 CHANGE_TITLES = ("object", "effect", "where")
@@ -54,7 +56,14 @@ def change_rows(report: Report) -> Iterator[tuple[str, list[Row]]]:
     for tier in sorted(report.tiers, key=lambda tier: (-tier.effect, tier.name)):
         if tier.changes:
             state = f" ({tier.state})" if tier.state != "changed" else ""
-            yield f"{tier.name}{state}", [row for change in tier.changes for row in _rows_of(change)]
+            is_whole = tier.state in ("added", "removed")
+            rows = _whole_rows(tier.changes) if is_whole else [row for one in tier.changes for row in _rows_of(one)]
+            yield f"{tier.name}{state}", rows
+
+
+def _whole_rows(changes: Sequence[ObjectChange]) -> list[Row]:
+    """Objects of a tier that comes or goes as a whole: what each of them does by itself is beside the point."""
+    return [Row((str(change), "", phrases.places(change.where))) for change in changes]
 
 
 def _rows_of(change: ObjectChange) -> Iterator[Row]:
@@ -66,8 +75,16 @@ def _rows_of(change: ObjectChange) -> Iterator[Row]:
 
 def _became(field: FieldChange) -> str:
     """`16Gi -> 20Gi`; `absent` for what is not there."""
-    before, after = ("absent" if value is None else value for value in (field.before, field.after))
+    before, after = (_on_one_line(value) for value in (field.before, field.after))
     return f"{before} -> {after}"
+
+
+def _on_one_line(value: str | None) -> str:
+    if value is None:
+        return "absent"
+    lines = value.split("\n")
+    text = " ⏎ ".join(line.strip() for line in lines) if len(lines) <= _LINES else f"({len(lines)} lines)"
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…"
 
 
 def finding_rows(report: Report) -> Iterator[Row]:

@@ -110,3 +110,26 @@ def test_only_findings_that_are_new_or_fixed_are_listed() -> None:
     text = report_markdown(found, exit_code=4)
     assert "### Findings: 1 new, 1 fixed, 1 unchanged" in text
     assert ("new one" in text, "old one" in text, "kept one" in text) == (True, True, False)
+
+
+def test_lists_that_are_always_shown_fit_together() -> None:
+    names = [f"tier{at}" for at in range(40)]
+    long = "y" * 2_000
+    findings = tuple(wrong(f"reading {at}: {long}", hint=long, file="a/b.yaml", line=1) for at in range(300))
+    failing = {case(name): Rendition(failure=findings[at : at + 5]) for at, name in enumerate(names)}
+    base = {case(): Rendition(objects=(settings("one", "a"),)), **{key: Rendition() for key in failing}}
+    head = {case(): Rendition(objects=(settings("one", "b"),), findings=findings), **failing}
+    text = report_markdown(report(base, head), exit_code=1)
+    assert len(text) <= MAX_CHARACTERS
+    assert "28 more failures" in text
+    assert "270 more new findings" in text
+    assert "± ConfigMap/inference/one" in text
+
+
+def test_even_escaped_text_stays_within_bounds() -> None:
+    odd = tuple(wrong(f"{at}{'<' * 900}", severity=severity) for severity in Severity for at in range(100))
+    failing = {case(f"tier{at}"): Rendition(failure=odd[at : at + 5]) for at in range(20)}
+    base = {case(): Rendition(), **{key: Rendition() for key in failing}}
+    text = report_markdown(report(base, {case(): Rendition(findings=odd), **failing}), exit_code=4)
+    assert MAX_CHARACTERS - 2_000 < len(text) <= MAX_CHARACTERS
+    assert "did not fit" in text
