@@ -92,6 +92,8 @@ def _environment() -> cel.Env:
 
 def _without_nulls(value: Any, depth: int) -> Any:
     """The value as an API server hands it on: a field set to null is a field not set."""
+    if isinstance(value, str | int | float):
+        return value
     if depth > MAX_DEPTH:
         raise ValueError(f"nested deeper than {MAX_DEPTH}")
     if isinstance(value, Mapping):
