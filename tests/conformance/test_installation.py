@@ -1,0 +1,122 @@
+"""An installation applied to both servers: taken field by field, settled at once, and judged by its own policies."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+
+import httpx2
+import pytest
+
+from provisioner.embedded.apiserver.kinds import load_builtins
+from tests.conformance.conftest import APPLY, eventually
+from tests.conformance.servers import Server
+from tests.contract.test_runtime import embedded_crds
+from tests.unit.rendering.installations import Object, objects_of
+
+PREREQUISITES = ("envoy-gateway-system", "monitoring", "product", "vcluster-platform", "velero")
+APPROVED = {"api-approved.kubernetes.io": "unapproved, for tests only"}
+SHARED = "loft-pool-shared-v-pool"
+
+
+@pytest.fixture(scope="module")
+def cluster(server: Server) -> Iterator[httpx2.Client]:
+    """A server with what has to be there before, and the example installation."""
+    with server.client() as http:
+        if server.name != "embedded":
+            for crd in embedded_crds():
+                made = {**crd, "metadata": {**crd["metadata"], "annotations": APPROVED}}
+                answer = http.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=made)
+                assert answer.is_success, answer.text
+            for crd in embedded_crds():
+                eventually(partial(_is_served, http, crd))
+        for name in PREREQUISITES:
+            assert http.post("/api/v1/namespaces", json={"metadata": {"name": name}}).is_success
+        for made in objects_of("reference"):
+            answer = _apply(http, made)
+            assert answer.status_code in (200, 201), answer.text
+            warning = answer.headers.get("Warning", "")
+            assert not warning or made["type"] == "kubernetes.io/tls", warning  # there is a hole where its key belongs
+        yield http
+
+
+def test_everything_is_taken_and_applied_again_changes_nothing(cluster: httpx2.Client) -> None:
+    for made in objects_of("reference"):
+        before = cluster.get(_path(made)).json()["metadata"]["resourceVersion"]
+        assert _apply(cluster, made).json()["metadata"]["resourceVersion"] == before, made["metadata"]["name"]
+
+
+def test_our_own_pods_are_admitted_and_others_are_not(cluster: httpx2.Client, server: Server) -> None:
+    """Ledger: SEC-02 (enforced where we run)."""
+    if server.name == "embedded":
+        pytest.skip("needs kube-apiserver: the embedded server evaluates no policies")
+    for made in objects_of("reference"):
+        if made["kind"] == "Deployment":
+            pod = _pod(made["spec"]["template"], namespace="tenantry")
+            eventually(partial(_is_admitted, cluster, pod))
+    with_token = copy.deepcopy(pod)
+    with_token["spec"]["automountServiceAccountToken"] = True
+    eventually(lambda: "service-account-token" in _create(cluster, with_token).text)
+    unpinned = copy.deepcopy(pod)
+    unpinned["spec"]["containers"][0]["image"] = "registry.example.com/platform/tenantry:main"
+    eventually(lambda: "image-digest" in _create(cluster, unpinned).text)
+
+
+def test_pods_of_tenants_on_shared_nodes_are_judged_and_their_control_planes_are_not(
+    cluster: httpx2.Client, server: Server
+) -> None:
+    if server.name == "embedded":
+        pytest.skip("needs kube-apiserver: the embedded server evaluates no policies")
+    labels = {"tenantry.io/policies": "shared-nodes"}
+    namespace = {"metadata": {"name": SHARED, "labels": labels}}
+    assert cluster.post("/api/v1/namespaces", json=namespace).is_success
+    volume = {"name": "host", "hostPath": {"path": "/"}}
+    spec = {"containers": [{"name": "web", "image": "registry.example.com/web:1"}], "volumes": [volume]}
+    own = _pod({"metadata": {}, "spec": spec}, namespace=SHARED)
+    synced = copy.deepcopy(own)
+    synced["metadata"]["labels"] = {"vcluster.loft.sh/managed-by": "pool"}
+    eventually(lambda: "host-access" in _create(cluster, synced).text)
+    assert _create(cluster, own).status_code == 201
+
+
+def _is_admitted(http: httpx2.Client, pod: Object) -> bool:
+    """Whether the pod may be; not before the server has found the parameters of the policies."""
+    answer = _create(http, pod)
+    assert answer.status_code == 201 or "failed to configure binding" in answer.text, answer.text
+    return answer.status_code == 201
+
+
+def _create(http: httpx2.Client, pod: Object) -> httpx2.Response:
+    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
+    return http.post(path, json=pod, params={"dryRun": "All"})
+
+
+def _pod(template: Object, *, namespace: str) -> Object:
+    metadata = {**template["metadata"], "name": "pod", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def _apply(http: httpx2.Client, made: Object) -> httpx2.Response:
+    query = {"fieldManager": "tests", "fieldValidation": "Strict", "force": "true"}
+    return http.patch(_path(made), json=made, headers=APPLY, params=query)
+
+
+def _path(made: Object) -> str:
+    """Where an object stands."""
+    version, metadata = made["apiVersion"], made["metadata"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    place = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    return f"{root}{place}/{_plurals()[version, made['kind']]}/{metadata['name']}"
+
+
+@cache
+def _plurals() -> Mapping[tuple[str, str], str]:
+    """The plural of every kind that the embedded server serves, by apiVersion and kind."""
+    kinds = load_builtins().kinds
+    return {("/".join(filter(None, (kind.group, kind.version))), kind.kind): kind.plural for kind in kinds}
+
+
+def _is_served(http: httpx2.Client, crd: Object) -> bool:
+    spec = crd["spec"]
+    return http.get(f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}").is_success
