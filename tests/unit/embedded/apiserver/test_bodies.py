@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from provisioner.embedded.apiserver import bodies, protobuf
 from provisioner.embedded.apiserver.bodies import Unreadable
-from provisioner.embedded.apiserver.kinds import load_builtins
+from provisioner.embedded.apiserver.kinds import KUBERNETES_VERSION, load_builtins
 
 
 def body(api_version: str, kind: str, content: bytes) -> bytes:
@@ -93,3 +94,8 @@ def test_any_bytes_are_read_or_refused(content: bytes, kind: str) -> None:
         assert isinstance(bodies.decode(body("v1", kind, content)), dict)
     except Unreadable:
         return
+
+
+def test_messages_are_those_of_the_version_that_is_served() -> None:
+    pinned = (Path(__file__).parents[4] / "tools" / "messages" / "go.mod").read_text()
+    assert f"k8s.io/client-go v0.{KUBERNETES_VERSION.partition('.')[2]}." in pinned
