@@ -1,7 +1,8 @@
 """Finds and reads the files below the linted paths. What cannot be read becomes an oddity, never an exception.
 
-Folders whose name starts with a dot are left out, and so is what a folder link leads to twice. Nothing but regular
-files is opened, and none beyond a size. The only part of the linter that touches the disk.
+Folders whose name starts with a dot are left out, and so are what a folder link leads to twice and what `.lintignore`
+in a linted folder names. Nothing but regular files is opened, and none beyond a size. The only part of the linter that
+touches the disk.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from provisioner.lint.document import Oddity
@@ -17,6 +19,10 @@ from provisioner.lint.document import Oddity
 MAX_BYTES = 32 * 1024 * 1024
 """Greatest size of a file; a list of 10,000 large objects has about 15 MB."""
 SUFFIXES = (".yaml", ".yml", ".json", ".tpl", ".j2", "Kustomization")
+
+IGNORE_FILE = ".lintignore"
+"""In a linted folder: a pattern a line for paths below it that are left out, such as samples of what is wrong."""
+_MAX_IGNORE_BYTES = 64 * 1024
 
 _MARKS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"), (b"\x00\x00\xfe\xff", "UTF-32"))
 
@@ -39,13 +45,14 @@ class Files:
             self._refuse(path.as_posix(), _reason(error), fix="correct the path")
             return
         if stat.S_ISDIR(kind):
-            for found in self._below(path, _around(path)):
+            ignored = _Ignored.of(path)
+            for found in self._below(path, _around(path), ignored):
                 self._read(found)
         else:
             self.asked_for.add(path.as_posix())
             self._read(path)
 
-    def _below(self, folder: Path, above: frozenset[tuple[int, int]]) -> Iterator[Path]:
+    def _below(self, folder: Path, above: frozenset[tuple[int, int]], ignored: _Ignored) -> Iterator[Path]:
         try:
             status = folder.stat()
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -59,6 +66,8 @@ class Files:
             return
         for entry in entries:
             path = folder / entry.name
+            if ignored.covers(path):
+                continue
             try:
                 is_folder = path.is_dir()
             except OSError as error:
@@ -67,7 +76,7 @@ class Files:
             if not is_folder:
                 yield path
             elif not entry.name.startswith("."):
-                yield from self._below(path, above | {here})
+                yield from self._below(path, above | {here}, ignored)
 
     def _read(self, path: Path) -> None:
         name = path.as_posix()
@@ -106,6 +115,35 @@ class Files:
 
     def _note(self, rule: str, name: str, message: str, *, fix: str, line: int = 1) -> None:
         self.oddities.append(Oddity(rule=rule, file=name, at_line=line, message=message, fix=fix))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ignored:
+    """What a linted folder says is left out."""
+
+    folder: Path
+    patterns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, folder: Path) -> _Ignored:
+        """The patterns in a folder's own file: relative paths with `*`; empty lines and those with `#` say nothing."""
+        file = folder / IGNORE_FILE
+        try:
+            if not stat.S_ISREG(file.stat().st_mode):
+                return cls(folder)
+            with file.open("rb") as stream:
+                lines = stream.read(_MAX_IGNORE_BYTES).decode(errors="replace").splitlines()
+        except (OSError, ValueError):
+            return cls(folder)
+        words = (line.strip().strip("/") for line in lines if not line.lstrip().startswith("#"))
+        return cls(folder, tuple(word for word in words if word))
+
+    def covers(self, path: Path) -> bool:
+        """Whether a path is left out."""
+        if not self.patterns:
+            return False
+        name = path.relative_to(self.folder).as_posix()
+        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
 
 def read_files(paths: Sequence[Path]) -> Files:

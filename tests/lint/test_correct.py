@@ -9,7 +9,8 @@ import pytest
 from provisioner.domain.finding import Severity
 from tests.lint.worlds import lint, told
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
 CORRECT = sorted(path for path in (Path(__file__).parent / "correct").iterdir() if path.is_dir())
 
 
@@ -17,6 +18,11 @@ CORRECT = sorted(path for path in (Path(__file__).parent / "correct").iterdir() 
 def test_a_correct_folder_has_no_error_and_no_warning(folder: Path) -> None:
     wrong = [finding for finding in lint(folder) if finding.severity is not Severity.INFO]
     assert not wrong, told(wrong)
+
+
+def test_this_repository_itself_has_no_finding() -> None:
+    found = lint(ROOT)
+    assert not found, told(found)
 
 
 @pytest.mark.parametrize("tier", [path.parent.parent.name for path in sorted(GOLDEN.glob("*/reference/out"))])

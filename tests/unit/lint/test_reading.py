@@ -286,3 +286,27 @@ def test_a_file_is_read_whatever_its_name_when_it_is_asked_for(tmp_path: Path) -
     written(tmp_path, CONFIG_MAP, "manifest.txt")
     assert not world(tmp_path).objects
     assert len(world(tmp_path / "manifest.txt").objects) == 1
+
+
+def test_what_the_folder_says_is_left_out_is_not_looked_at(tmp_path: Path) -> None:
+    for name in ("kept.yaml", "samples/bad.yaml", "apps/a/old.yaml", "apps/b/old.yaml", "apps/b/kept.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {Path(name).stem}}}\n")
+    (tmp_path / ".lintignore").write_text("# samples of what is wrong\n/samples/\n\napps/*/old.yaml\n")
+    assert [Path(found.file).relative_to(tmp_path).as_posix() for found in world(tmp_path).objects] == [
+        "apps/b/kept.yaml",
+        "kept.yaml",
+    ]
+
+
+@pytest.mark.parametrize("what", ["folder", "binary", "pipe"])
+def test_a_file_of_what_is_left_out_that_is_none_leaves_out_nothing(tmp_path: Path, what: str) -> None:
+    target = tmp_path / ".lintignore"
+    if what == "folder":
+        target.mkdir()
+    elif what == "binary":
+        target.write_bytes(b"\xff\xfe\x00" * 100_000)
+    else:
+        os.mkfifo(target)
+    (tmp_path / "kept.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept}\n")
+    assert len(world(tmp_path).objects) == 1

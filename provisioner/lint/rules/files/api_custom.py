@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import look, text
+from provisioner.lint.values import text
 from provisioner.lint.world import Object, World
 
 _GONE: Mapping[str, tuple[str, str]] = {
@@ -72,8 +72,8 @@ _MADE_ELSEWHERE: Mapping[str, str] = {
 }
 
 
-def _kind(definition: Object) -> object:
-    return look(definition.value, "spec", "names", "kind")
+def _kind(definition: Object) -> str | None:
+    return text(definition.value, "spec", "names", "kind")
 
 
 @rule("platform-kind-not-written", Severity.ERROR)
