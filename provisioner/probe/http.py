@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,9 +58,11 @@ class HttpProbe:
 
     def __init__(self, *, client_cert: Path, client_key: Path, server_ca: Path) -> None:
         """RejectedError (`BadCertificates`) when the files cannot be used."""
+        self._files = client_cert, client_key
         try:
-            ours = ssl.create_default_context(cafile=str(server_ca))
-            ours.load_cert_chain(str(client_cert), str(client_key))
+            self._stamp = _stamp(self._files)
+            self._context = ours = ssl.create_default_context(cafile=str(server_ca))
+            ours.load_cert_chain(*self._files)
             stranger = ssl.create_default_context(cafile=str(server_ca))
         except (OSError, ValueError) as error:
             raise RejectedError(
@@ -111,9 +115,18 @@ class HttpProbe:
         answer = await _ask(self._public, f"{url.rstrip('/')}{wanted.path}", wanted, headers=headers)
         return answer.status, answer.told if answer.status != 200 else ""
 
+    def _renew(self) -> None:
+        """Take up a client certificate that was renewed on disk; while it cannot be used, the one before stays."""
+        with suppress(OSError, ssl.SSLError):
+            stamp = _stamp(self._files)
+            if stamp != self._stamp:
+                self._context.load_cert_chain(*self._files)
+                self._stamp = stamp
+
     async def _ask_backend(
         self, client: httpx2.AsyncClient, backend: Backend, path: str, wanted: SmallRequest | None = None
     ) -> _Answer:
+        self._renew()
         scheme = "https" if backend.tls else "http"
         return await _ask(client, f"{scheme}://{backend.address}{path}", wanted, host=backend.host)
 
@@ -155,6 +168,11 @@ async def _send(client: httpx2.AsyncClient, request: httpx2.Request) -> _Answer:
         return _Answer(response.status_code, bytes(body))
     finally:
         await response.aclose()
+
+
+def _stamp(files: Iterable[Path]) -> tuple[tuple[int, int], ...]:
+    """What changes with the files' content. Raises OSError."""
+    return tuple((found.st_mtime_ns, found.st_size) for found in (file.stat() for file in files))
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from provisioner.domain.errors import RejectedError
 from provisioner.probe.http import HttpProbe
 from provisioner.probe.request import one_second_of_audio
-from tests.unit.probe.conftest import HOST, Model, Tenant, listening
+from tests.unit.probe.conftest import HOST, Model, Tenant, authority, listening
 
 
 async def test_healthy_replica_is_asked_by_its_own_name(probe: HttpProbe, tenant: Tenant) -> None:
@@ -71,6 +71,20 @@ async def test_replicas_behind_one_address_are_each_asked_by_their_own_name(prob
 async def test_gateway_that_asks_for_our_certificate_refuses_a_stranger(probe: HttpProbe, tenant: Tenant) -> None:
     assert (await probe.refuses_stranger(tenant.backend)).ok
     assert tenant.model.hosts == set()
+
+
+async def test_renewed_certificate_is_taken_up_and_half_of_one_is_not(tenant: Tenant, tmp_path: Path) -> None:
+    (tmp_path / "others").mkdir()
+    certificate, key = authority(tmp_path / "others", "other-ca").sign("control-plane")
+    good = tenant.clients.sign("control-plane")
+    probe = HttpProbe(client_cert=certificate, client_key=key, server_ca=tenant.server.file)
+    assert not (await probe.replica(tenant.backend, model="gemma", kind="chat")).ok
+    for ours, renewed in zip((certificate, key), good, strict=True):
+        ours.write_bytes(renewed.read_bytes())
+    assert (await probe.replica(tenant.backend, model="gemma", kind="chat")).ok
+    certificate.write_bytes(b"")
+    assert (await probe.replica(tenant.backend, model="gemma", kind="chat")).ok
+    await probe.close()
 
 
 async def test_gateway_that_asks_for_none_does_not_refuse(probe: HttpProbe, tenant: Tenant) -> None:
