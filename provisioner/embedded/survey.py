@@ -7,6 +7,8 @@ The Gateway API is the exception, since its controllers go by class. Called by `
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -28,6 +30,7 @@ _MANAGER: Final = "tenantry-embedded"
 _OF_TENANTS: Final = ("argoproj.io", "keda.sh")  # nothing reads these kinds in a control plane cluster
 _ROLES: Final = {"management.loft.sh": Role.PLATFORM, "cert-manager.io": Role.CERTIFICATES}
 _APPROVAL: Final = {"api-approved.kubernetes.io": "unapproved, a slim definition for playgrounds"}
+_DIGEST: Final = "tenantry.io/digest"
 _ROOT_CA: Final = "kube-root-ca.crt"
 _ESTABLISHED_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.1
@@ -35,7 +38,8 @@ _LOOK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """`roles` are to be played; `left` says of the others why not; `missing` are definitions by name."""
+    """`roles` are to be played; `left` says of the others why not; `missing` are definitions by name that are not there
+    or, of ours, outdated."""
 
     roles: frozenset[Role]
     left: Mapping[Role, str]
@@ -61,7 +65,7 @@ async def survey(api: Api, *, context: str) -> Survey:
     missing = {
         name: definition
         for name, definition in ours.items()
-        if name not in present and definition["spec"]["group"] not in foreign
+        if definition["spec"]["group"] not in foreign and _is_wanted(definition, present.get(name))
     }
     return Survey(roles=frozenset(Role) - left.keys(), left=left, missing=missing)
 
@@ -72,13 +76,22 @@ def _is_foreign(group: str, present: Mapping[str, Json], served: Collection[str]
     return any(not OURS.items() <= labels.items() for labels in found) or (not found and group in served)
 
 
+def _is_wanted(definition: Json, present: Json | None) -> bool:
+    """Whether a definition is not there, or is ours from another version."""
+    if present is None:
+        return True
+    before = (present["metadata"].get("annotations") or {}).get(_DIGEST)
+    return before is not None and before != definition["metadata"]["annotations"][_DIGEST]
+
+
 def _definitions() -> Iterable[Json]:
     folder = resources.files("provisioner.embedded.apiserver") / "crds"
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
         if not file.name.endswith(".yaml") or file.name.removesuffix(".yaml") in _OF_TENANTS:
             continue
         for definition in parse_manifests(file.read_text(), what=file.name):
-            definition["metadata"] |= {"labels": dict(OURS), "annotations": dict(_APPROVAL)}
+            digest = hashlib.sha256(json.dumps(definition["spec"], sort_keys=True).encode()).hexdigest()[:16]
+            definition["metadata"] |= {"labels": dict(OURS), "annotations": {**_APPROVAL, _DIGEST: digest}}
             yield definition
 
 

@@ -37,8 +37,9 @@ from provisioner.embedded.controllers.core.kinds import (
 from provisioner.embedded.controllers.kinds import CERTIFICATE, CLUSTER_ISSUER, INSTANCE, NAMESPACE, NODE, POD, SECRET
 from provisioner.embedded.controllers.loop import Cluster, is_true
 from provisioner.embedded.plane import PlaneOptions
-from provisioner.embedded.survey import DEFINITION, survey
+from provisioner.embedded.survey import DEFINITION, install_definitions, survey
 from provisioner.embedded.target import read_target
+from provisioner.embedded.troupe import Role
 from provisioner.platform.interface import Kind
 from tests.conformance import servers
 from tests.conformance.conftest import widget_crd
@@ -230,6 +231,22 @@ async def test_what_the_cluster_has_itself_is_left_to_it(tmp_path: Path) -> None
                 await playground.apply(namespace("acme"))
                 await playground.apply(workload(DEPLOYMENT, "web", "acme"))
                 assert await playground.api.list(POD) == []
+
+
+@NEEDS_SERVER
+async def test_definitions_of_ours_are_renewed_and_others_left_as_they_are(kubeconfig: Path, tmp_path: Path) -> None:
+    target = read_target(kubeconfig)
+    async with open_session(token=target.token, tls=target.tls) as session:
+        api = Api(session, target.url)
+        await install_definitions(api, await survey(api, context="acme"))
+        assert (await survey(api, context="acme")).missing == {}
+        digest = {"metadata": {"annotations": {"tenantry.io/digest": "of another version"}}}
+        await api.patch(DEFINITION, "projects.management.loft.sh", digest)
+        outdated = await survey(api, context="acme")
+        assert list(outdated.missing) == ["projects.management.loft.sh"]
+        assert Role.PLATFORM in outdated.roles
+        await install_definitions(api, outdated)
+        assert (await survey(api, context="acme")).missing == {}
 
 
 @NEEDS_SERVER
