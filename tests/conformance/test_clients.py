@@ -315,3 +315,16 @@ def test_quota_status_is_written_by_whoever_counts(api: Api) -> None:
 def test_version_is_new_enough_not_to_wait_for_token_secrets(api: Api) -> None:
     version = api.get("/version")
     assert (int(version["major"]), int(version["minor"].rstrip("+"))) >= (1, 24)
+
+
+def test_service_account_is_given_a_token_that_ends(api: Api) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
+    api.create(api.path("serviceaccounts"), account)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    made = api.create(api.path("serviceaccounts", "robot", "token"), request)
+    assert made["kind"] == "TokenRequest"
+    assert made["status"]["token"]
+    assert made["status"]["expirationTimestamp"].endswith("Z")
+    short = request | {"spec": {"expirationSeconds": 5}}
+    assert api.http.post(api.path("serviceaccounts", "robot", "token"), json=short).status_code == 422
+    assert api.http.post(api.path("serviceaccounts", "gone", "token"), json=request).status_code == 404

@@ -208,6 +208,8 @@ def test_commands_that_send_protocol_buffers_work(kubectl: Kubectl, api: Api, un
     kubectl("create", "poddisruptionbudget", "web", "--selector=app=web", "--min-available=50%")
     kubectl("create", "ingress", "web", "--rule=acme.example.com/*=web:80")
     kubectl("autoscale", "deployment", "web", "--max=3", "--cpu=50")
+    kubectl("create", "serviceaccount", "robot")
+    assert kubectl("create", "token", "robot").stdout.strip()
     assert kubectl("auth", "can-i", "create", "pods").stdout.strip() == "yes"
     assert api.get(f"/api/v1/namespaces/{unique}")["metadata"]["name"] == unique
     assert api.get(api.path("configmaps", "settings"))["data"] == {"one": "1"}

@@ -19,6 +19,7 @@ _SPECIAL: Final = {
         ("eviction", "policy", "v1", "Eviction", ["create"]),
         ("log", "", "v1", "Pod", ["get"]),
     ),
+    "serviceaccounts": (("token", "authentication.k8s.io", "v1", "TokenRequest", ["create"]),),
     "namespaces": (("finalize", "", "v1", "Namespace", ["update"]),),
 }
 

@@ -1,4 +1,4 @@
-"""What hangs below an object: status, scale, a namespace's finalize, a pod's log, binding and eviction.
+"""What hangs below an object: status, scale, a namespace's finalize, a pod's log, binding and eviction, tokens.
 
 Called by `dispatch` only; each writes through `Collection` like any other client would.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ from provisioner.embedded.apiserver import status
 from provisioner.embedded.apiserver.clusters import key_of
 from provisioner.embedded.apiserver.collection import Deletion
 from provisioner.embedded.apiserver.kinds import Kind, ScalePaths
+from provisioner.embedded.apiserver.lifecycle import timestamp
 from provisioner.embedded.apiserver.merge import patches
 from provisioner.embedded.apiserver.routes import objects
 from provisioner.embedded.apiserver.routes.answers import answer, read_json, read_object
@@ -27,6 +30,10 @@ Verb = Callable[[Call], Awaitable[web.StreamResponse]]
 LOG_ANNOTATION: Final = "embedded.tenantry.io/log"
 _FOLLOW_SECONDS: Final = 0.5
 _MAX_LOG_BYTES: Final = 10 * 1024 * 1024
+_TOKEN_REQUEST: Final = status.Target("authentication.k8s.io", "tokenrequests", "TokenRequest")
+_TOKEN_SECONDS: Final = 3_600
+_SHORTEST_TOKEN_SECONDS: Final = 600
+_LONGEST_TOKEN_SECONDS: Final = 2**32
 
 
 def find(kind: Kind, subresource: str, *, method: str) -> Verb:
@@ -115,6 +122,22 @@ async def bind(call: Call) -> web.Response:
 
     call.collection.update(call.name, bound, write=call.write())
     return answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, code=201)
+
+
+async def request_token(call: Call) -> web.Response:
+    """A token of a service account; nobody checks it here, so it says nothing."""
+    request = await read_object(call.request)
+    call.collection.get(call.name)
+    seconds = _part(request, "spec").get("expirationSeconds", _TOKEN_SECONDS)
+    if not isinstance(seconds, int) or seconds < _SHORTEST_TOKEN_SECONDS:
+        message = f"Invalid value: {json.dumps(seconds)}: may not specify a duration less than 10 minutes"
+        cause = status.Cause("FieldValueInvalid", message, "spec.expirationSeconds")
+        raise status.invalid(_TOKEN_REQUEST, "", causes=[cause])
+    surroundings = call.cluster.surroundings
+    end = surroundings.clock.now() + timedelta(seconds=min(seconds, _LONGEST_TOKEN_SECONDS))
+    answered = {"token": f"embedded-{surroundings.new_uid()}", "expirationTimestamp": timestamp(end)}
+    kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+    return answer({"metadata": {}} | request | kind | {"status": answered}, code=201)
 
 
 def _rescale(call: Call, change: Callable[[Json], Json]) -> web.Response:
@@ -215,6 +238,7 @@ def _runs(call: Call, pod: Json) -> bool:
 _CORE: Final[dict[tuple[str, str], dict[str, Verb]]] = {
     ("namespaces", "finalize"): {"PUT": finalize_namespace},
     ("pods", "binding"): {"POST": bind},
+    ("serviceaccounts", "token"): {"POST": request_token},
     ("pods", "log"): {"GET": read_log},
     ("pods", "eviction"): {"POST": evict},
 }
