@@ -75,6 +75,13 @@ class Installation(Entry):
         int,
         Field(ge=1, le=100, description="how many gateways, a fixed number: each takes its share of slots and limits"),
     ] = 2
+    credentials: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$",
+            description="name of the present secrets: another makes new access keys and restarts our processes",
+        ),
+    ] = "first"
     platform: PlatformConnection
     database: DatabaseConnection
     delivery_ranges: Annotated[

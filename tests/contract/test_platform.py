@@ -17,6 +17,7 @@ from provisioner.gateway.config import Limits
 from provisioner.gateway.counters import Counters, prometheus_text
 from provisioner.lint.rules.engines._metric_names import KNOWN
 from provisioner.rendering.canonical import canonical_yaml
+from provisioner.rendering.pack import compile_pack
 from provisioner.settings import VARIABLES
 from provisioner.wiring.serving import GRACE_SECONDS
 from tests.contract.network import Network, Peer, outside
@@ -31,7 +32,8 @@ from tests.contract.schemas import (
 )
 from tests.contract.test_runtime import embedded_crds
 from tests.lint.worlds import lint, told
-from tests.unit.rendering.installations import CASES, Object, objects_of, site_of
+from tests.unit.rendering.examples import catalog
+from tests.unit.rendering.installations import CASES, Object, objects_of, site_of, site_with
 
 GATEWAY_METRICS = ("connections", "body_bytes", "snapshot_version", "snapshot_age_seconds")
 
@@ -317,3 +319,18 @@ def test_monitor_finds_the_gateways_port_and_nobody_else_is_let_in() -> None:
     [port] = of_kind("Service")["tenantry-gateway-admin"]["spec"]["ports"]
     assert (endpoint["port"], port["targetPort"]) == (port["name"], "admin")
     assert environment("tenantry-gateway")["ADMIN_ADDR"] == ":9090"
+
+
+def test_new_secrets_are_new_keys_and_restart_whoever_holds_them() -> None:
+    before, after = (
+        {
+            (found["kind"], found["metadata"]["name"]): found
+            for found in compile_pack(catalog(), site_with({"installation": {"credentials": name}})).platform_objects()
+        }
+        for name in ("first", "second")
+    )
+    gone = {("OwnedAccessKey", f"{user}-first") for user in ("tenantry-bootstrap", "tenantry-runtime")}
+    assert before.keys() - after.keys() == gone
+    for key, made in after.items():
+        if key[0] == "Deployment":
+            assert made["spec"]["template"]["metadata"] != before[key]["spec"]["template"]["metadata"]

@@ -55,7 +55,7 @@ async def test_installation_fills_every_hole_of_a_site_that_wants_all_secrets() 
     inputs = {name: unwrapped(monitor.inputs(name)) for name in monitor.requests if name != "eu"}
     assert "REPLACE_ME" not in json.dumps(inputs)
     kubeconfig = inputs["eu/Secret/tenantry/tenantry-runtime"]["stringData"]["kubeconfig"]
-    key = inputs["eu/OwnedAccessKey/tenantry-runtime"]["spec"]["key"]
+    key = inputs["eu/OwnedAccessKey/tenantry-runtime-2027q1"]["spec"]["key"]
     assert yaml.safe_load(kubeconfig)["users"][0]["user"] == {"token": key}
     assert key == f"runtime_key {NASTY}"
     values = yaml.safe_load(inputs["eu/Secret/vcluster-platform/tenantry-platform-values"]["stringData"]["values.yaml"])

@@ -45,7 +45,11 @@ def test_the_same_secret_is_given_to_both_sides_each_time() -> None:
     pack = compile_pack(catalog(), example_site())
     first, second = (pack.platform_groups(secrets=GIVEN) for _ in range(2))
     assert first == second
-    [key] = [found for found in first["platform"] if (found["kind"], name_of(found)) == ("OwnedAccessKey", RUNTIME)]
+    [key] = [
+        found
+        for found in first["platform"]
+        if (found["kind"], found.get("spec", {}).get("user")) == ("OwnedAccessKey", RUNTIME)
+    ]
     [held] = [found for found in first["connection"] if (found["kind"], name_of(found)) == ("Secret", RUNTIME)]
     assert json.dumps(key["spec"]["key"]) in held["stringData"]["kubeconfig"]
 
