@@ -5,30 +5,19 @@ from __future__ import annotations
 import inspect
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from provisioner.cli.catalog import CatalogOption
-from provisioner.cli.output import print_json, say
+from provisioner.cli.output import print_table, say
 from provisioner.domain.errors import RejectedError
+from provisioner.preview.printed import Output
 from provisioner.preview.threshold import FailOn
-
-if TYPE_CHECKING:
-    from provisioner.preview.report import Report
 
 _SERVER = "server"
 _QUIET_SECONDS = 1.0
-
-
-class PreviewFormat(StrEnum):
-    """How the report is printed."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "markdown"
-    JSON = "json"
 
 
 def _tiers(incomplete: str) -> list[str]:
@@ -54,7 +43,7 @@ AgainstOption = Annotated[
 ]
 SiteOption = Annotated[Path | None, typer.Option(metavar="FILE", help="site.yaml; TENANTRY_SITE, else an example.")]
 FailOption = Annotated[FailOn, typer.Option(help="What ends with a code other than 0.")]
-FormatOption = Annotated[PreviewFormat, typer.Option("--output", "-o", help="How to print the report.")]
+FormatOption = Annotated[Output, typer.Option("--output", "-o", help="How to print the report.")]
 VersionOption = Annotated[
     str | None, typer.Option("--kubernetes-version", help="API servers' version, such as 1.34; the newest known.")
 ]
@@ -72,7 +61,7 @@ class Options:
     catalog: CatalogOption = None
     kubernetes_version: VersionOption = None
     fail_on: FailOption = FailOn.DISRUPTIVE
-    output: FormatOption = PreviewFormat.TERMINAL
+    output: FormatOption = Output.TERMINAL
 
 
 def register(app: typer.Typer) -> None:
@@ -99,10 +88,8 @@ def preview(options: Options) -> None:
     Examples: tenantry preview · tenantry preview --base origin/main --against fleet.json · tenantry preview --base
     HEAD^1 --head HEAD -o markdown --fail-on finding
     """
-    from provisioner.preview.verdict import exit_code
     from provisioner.settings import read_settings
-    from provisioner.wiring.preview import Question
-    from provisioner.wiring.preview import preview as preview_change
+    from provisioner.wiring.preview import Question, Talk, preview_printed
 
     question = Question(
         base=options.base,
@@ -113,22 +100,27 @@ def preview(options: Options) -> None:
         catalog=options.catalog,
         kubernetes=options.kubernetes_version,
     )
-    report = preview_change(read_settings(), question, folder=Path.cwd(), say=_Progress().say)
-    status = exit_code(report, options.fail_on)
-    _print(report, options.output, status)
-    if status:
-        raise typer.Exit(status)
+    talk = Talk(note=say, doing=_Progress().tell)
+    form = (options.output, options.fail_on)
+    shown = preview_printed(read_settings(), question, folder=Path.cwd(), form=form, talk=talk)
+    print(shown.text.encode("utf-8", "backslashreplace").decode("utf-8"))
+    for table in shown.tables:
+        print(f"\n{table.title}")
+        print_table(table.columns, table.rows, styles=table.styles)
+    if shown.status:
+        raise typer.Exit(shown.status)
 
 
 class _Progress:
-    """Tells what is being done once it takes longer than a second."""
+    """Tells what is being done, once a second at most and not before the first has passed."""
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
+        self._told = time.monotonic()
 
-    def say(self, doing: str) -> None:
+    def tell(self, doing: str) -> None:
         """Something is being done."""
-        if time.monotonic() - self._begun > _QUIET_SECONDS:
+        if time.monotonic() - self._told > _QUIET_SECONDS:
+            self._told = time.monotonic()
             say(f"{doing} …")
 
 
@@ -149,18 +141,3 @@ def _fleet(against: str | None) -> tuple[bytes, str] | None:
             reason="NoFleet",
             hint="write the file with `tenantry endpoint export`, or ask the server: `--against server`",
         ) from error
-
-
-def _print(report: Report, output: PreviewFormat, status: int) -> None:
-    if output is PreviewFormat.JSON:
-        from provisioner.preview.document import report_document
-
-        print_json(report_document(report, exit_code=status))
-    elif output is PreviewFormat.MARKDOWN:
-        from provisioner.preview.markdown import report_markdown
-
-        print(report_markdown(report, exit_code=status))
-    else:
-        from provisioner.cli.report import print_report
-
-        print_report(report)

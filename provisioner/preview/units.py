@@ -77,10 +77,16 @@ Drafting = Callable[[Source], _Draft | None]
 
 
 def make_sides(
-    base: Source, head: Source, *, fleet: Fleet, tiers: Collection[str] | None, judge: Judge
+    base: Source,
+    head: Source,
+    *,
+    fleet: Fleet,
+    tiers: Collection[str] | None,
+    judge: Judge,
+    doing: Callable[[str], None],
 ) -> tuple[Side, Side]:
     """Both sides with the units that differ, or that either cannot render. `tiers` are those to look at, None for all
-    and for what stands beside them.
+    and for what stands beside them; `doing` is told what is looked at.
 
     Raises RejectedError where nothing of either side can be read, and for a tier that neither has.
     """
@@ -92,10 +98,13 @@ def make_sides(
         raise RejectedError(f"previewing: unknown tier: `{unknown}`", hint=unknown_name_hint(unknown, every))
     for tier in every:
         if tiers is None or tier in tiers:
+            doing(f"rendering tier {tier}")
             making.take_tier(tier)
             making.take_cases(tier)
     if tiers is None:
+        doing("rendering the platform")
         making.take_platform()
+    doing(f"rendering {len(fleet.endpoints):,} endpoints")
     for endpoint in fleet.endpoints:
         if tiers is None or endpoint.request.get("tier") in tiers:
             making.take_endpoint(endpoint)

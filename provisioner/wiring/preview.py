@@ -9,19 +9,24 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provisioner.delivery.cache import FileCache
-from provisioner.delivery.trees import WORKING_TREE, Repository
+from provisioner.delivery.trees import WORKING_TREE, Repository, Revision
 from provisioner.domain.errors import RejectedError
 from provisioner.preview.cache import key_of
+from provisioner.preview.printed import Output, Printed, packed, printed, unpacked
+from provisioner.preview.threshold import FailOn
+from provisioner.rendering.digest import digest_tree
 from provisioner.settings import Settings
+from provisioner.wiring.layout import Files, Layout
 
 if TYPE_CHECKING:
     from provisioner.preview.report import Report
-    from provisioner.wiring.sources import Files, Layout
 
 _EXAMPLE_SITE = "provisioner/catalog/example-site.yaml"
 _PACK = ("templates", "applications", "policies", "versions.yaml", "provisioner/catalog/models", _EXAMPLE_SITE)
@@ -54,24 +59,94 @@ class Question:
     kubernetes: str | None = None
 
 
-def preview(settings: Settings, question: Question, *, folder: Path, say: Callable[[str], None]) -> Report:
-    """The report about the repository around `folder`; `say` is told what is not as wished.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talk:
+    """Who is told: `note` what is not as wished, `doing` what is being done, which may take a while."""
 
-    Raises RejectedError for what cannot be previewed at all.
-    """
+    note: Callable[[str], None]
+    doing: Callable[[str], None]
+
+
+def preview(settings: Settings, question: Question, *, folder: Path, talk: Talk) -> Report:
+    """The report about the repository around `folder`. Raises RejectedError for what cannot be previewed at all."""
+    change = _read_change(settings, question, folder, talk)
+    with _cache(settings) as cache:
+        return _report(change, cache, talk)
+
+
+def preview_printed(
+    settings: Settings, question: Question, *, folder: Path, form: tuple[Output, FailOn], talk: Talk
+) -> Printed:
+    """The same as it is printed. Of the same change it is printed again without being made again."""
+    change = _read_change(settings, question, folder, talk)
+    notes: list[str] = []
+
+    def note(text: str) -> None:
+        notes.append(text)
+        talk.note(text)
+
+    with _cache(settings) as cache:
+        key = key_of(change.digest, *form)
+        if (kept := cache.get(key)) is not None:
+            return unpacked(kept)
+        made = printed(_report(change, cache, replace(talk, note=note)), *form)
+        if not notes:  # they would not be said again
+            cache.put(key, packed(made))
+        return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """Both sides as they were read, and what else was asked for."""
+
+    base: Revision
+    head: Revision
+    trees: tuple[Files, Files]
+    layout: Layout
+    question: Question
+    code: str
+
+    @property
+    def digest(self) -> str:
+        """Stands for all that the report is made from."""
+        question, site = self.question, self.layout.site
+        fleet = question.fleet or (b"", "")
+        return key_of(
+            self.code,
+            *(digest_tree(tree) for tree in self.trees),
+            *map(str, (self.base.label, self.head.label, self.layout, question.tiers, question.kubernetes, fleet[1])),
+            site.read_bytes() if isinstance(site, Path) else b"",
+            fleet[0],
+        )
+
+
+def _read_change(settings: Settings, question: Question, folder: Path, talk: Talk) -> _Change:
+    talk.doing("reading the repository")
     repository = Repository(folder)
     head = repository.revision(question.head) if question.head else WORKING_TREE
     base = repository.revision(question.base) if question.base else repository.fork_point(head)
-    overlay = question.catalog or settings.catalog
-    site = question.site or (settings.site if settings.site.exists() else None)
+    overlay, site = question.catalog or settings.catalog, _site(settings, question, talk)
     paths = [path for path in map(repository.inside, filter(None, (overlay, site))) if path is not None]
     below = (*_PACK, *paths)
-    trees = tuple(repository.files(side, below, wanted=_is_wanted) for side in (base, head))
-    layout = _layout(repository, trees, overlay=overlay, site=site)
+    old, new = (repository.files(side, below, wanted=_is_wanted) for side in (base, head))
+    layout = _layout(repository, (old, new), overlay=overlay, site=site)
+    code = _code_digest(layout)
+    return _Change(base=base, head=head, trees=(old, new), layout=layout, question=question, code=code)
+
+
+def _site(settings: Settings, question: Question, talk: Talk) -> Path | None:
+    """The site that was asked for, else the installation's; None where neither is there."""
+    if question.site or settings.site.exists() or settings.site != settings.state / "site.yaml":
+        return question.site or settings.site
+    talk.note("no installation is set up: previewing with the example site, see TENANTRY_SITE")
+    return None
+
+
+@contextmanager
+def _cache(settings: Settings) -> Iterator[FileCache]:
     cache = FileCache(settings.cache / "preview")
     try:
-        with tempfile.TemporaryDirectory(prefix="tenantry-preview-") as temporary:
-            return _report((base.label, head.label), trees, layout, question, cache, Path(temporary), say)
+        yield cache
     finally:
         cache.close()
 
@@ -83,7 +158,6 @@ def _is_wanted(path: str) -> bool:
 def _layout(repository: Repository, trees: Sequence[Files], *, overlay: Path | None, site: Path | None) -> Layout:
     """Where things lie. Raises RejectedError where the repository has nothing that is previewed."""
     from provisioner.catalog.pack import example_site
-    from provisioner.wiring.sources import Layout
 
     has_pack = any("versions.yaml" in tree and any(map(_TIER.fullmatch, tree)) for tree in trees)
     inside = {path: repository.inside(path) for path in (overlay, site) if path is not None}
@@ -101,15 +175,7 @@ def _layout(repository: Repository, trees: Sequence[Files], *, overlay: Path | N
     )
 
 
-def _report(
-    labels: tuple[str, str],
-    trees: Sequence[Files],
-    layout: Layout,
-    question: Question,
-    cache: FileCache,
-    folder: Path,
-    say: Callable[[str], None],
-) -> Report:
+def _report(change: _Change, cache: FileCache, talk: Talk) -> Report:
     from provisioner.preview.compare import compare
     from provisioner.preview.compilations import Compilations
     from provisioner.preview.fleet import read_fleet
@@ -118,17 +184,20 @@ def _report(
     from provisioner.preview.units import make_sides
     from provisioner.wiring.sources import open_source
 
+    question, layout = change.question, change.layout
     fleet = read_fleet(question.fleet[0], file=question.fleet[1]) if question.fleet else Fleet()
-    code = _code_digest(layout)
-    compilations = Compilations(cache, code=code)
-    judging = Judging(cache, code=code, kubernetes=_kubernetes(question.kubernetes), say=say)
-    compiler = compilations.compile
-    base = open_source(labels[0], trees[0], layout=layout, folder=folder / "base", compiler=compiler, like=None)
-    head = open_source(
-        labels[1], trees[1], layout=layout, folder=folder / "head", compiler=compiler, like=(trees[0], base)
-    )
-    sides = make_sides(base, head, fleet=fleet, tiers=question.tiers or None, judge=judging.judge)
-    compilations.keep()
+    compilations = Compilations(cache, code=change.code)
+    judging = Judging(cache, code=change.code, kubernetes=_kubernetes(question.kubernetes), say=talk.note)
+    with tempfile.TemporaryDirectory(prefix="tenantry-preview-") as temporary:
+        open_side = partial(open_source, layout=layout, compiler=compilations.compile)
+        base = open_side(change.base.label, change.trees[0], folder=Path(temporary, "base"), like=None)
+        head = open_side(
+            change.head.label, change.trees[1], folder=Path(temporary, "head"), like=(change.trees[0], base)
+        )
+        asked = question.tiers or None
+        sides = make_sides(base, head, fleet=fleet, tiers=asked, judge=judging.judge, doing=talk.doing)
+        compilations.keep()
+    talk.doing("comparing")
     return compare(*sides, fleet=fleet)
 
 
@@ -151,7 +220,7 @@ def _code_digest(layout: Layout) -> str:
     package = Path(provisioner.__file__).parent
     folders = [package / name for name in ("admission", "catalog", "domain", "lint", "preview", "rendering")]
     if not layout.has_pack:
-        folders.append(pack_root() / "policies")
+        folders += [pack_root() / name for name in ("applications", "policies", "templates")]
     if isinstance(layout.overlay, Path):
         folders.append(layout.overlay)
     return key_of(*(line for folder in folders for line in _stamps(folder)))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from provisioner.catalog.catalog import Catalog, Versions
@@ -24,47 +24,14 @@ from provisioner.preview.units import Source
 from provisioner.rendering.compiler import Compiler
 from provisioner.rendering.digest import digest_tree
 from provisioner.rendering.pack import compile_pack
+from provisioner.wiring.layout import MODELS, Files, Layout
 
-MODELS = "provisioner/catalog/models"
-"""Where the models of the pack lie in its repository."""
 CATALOG = "catalog"
 """Stands where tiers' names stand, for what cannot be read of a catalog beside them."""
 
 _ENTRY = re.compile(r"(?:(?P<tiers>templates)|applications/(?:runtimes|stack))/(?P<name>[^/]+)/")
-_HEADS = ("tier.yaml", "runtime.yaml", "component.yaml", "versions.yaml")
 _ROUNDS = 20
 """How often what is wrong is left out, and the rest read again."""
-
-Files = Mapping[str, bytes]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """Where things lie: paths inside the repository, which each side has for itself, or on this machine."""
-
-    has_pack: bool
-    """Whether the repository holds the whole pack; else it is the installed one."""
-    overlay: str | Path | None
-    site: str | Path
-
-    def root(self, folder: Path) -> Path | None:
-        """The pack's folder where the files of a side lie in `folder`, None for the installed one."""
-        return folder if self.has_pack else None
-
-    def overlay_in(self, folder: Path) -> Path | None:
-        """The folder that is laid over the pack; one on this machine is absolute, and stays itself."""
-        return None if self.overlay is None else folder / self.overlay
-
-    def catalog_files(self, files: Files) -> Files:
-        """The files that catalog, site and policies are made of."""
-        return {
-            path: content
-            for path, content in files.items()
-            if path == self.site
-            or path.endswith(_HEADS)
-            or path.rpartition("/")[0].endswith("models")
-            or "policies/" in path
-        }
 
 
 def open_source(

@@ -14,7 +14,7 @@ from provisioner.preview.report import Report, TierReport
 from provisioner.preview.sides import Side
 from provisioner.settings import read_settings
 from provisioner.wiring import preview as wiring
-from provisioner.wiring.preview import Question
+from provisioner.wiring.preview import Question, Talk
 
 MODELS = "provisioner/catalog/models"
 _AUTHOR = ("-c", "user.name=acme", "-c", "user.email=acme@example.com", "-c", "commit.gpgsign=false")
@@ -47,6 +47,11 @@ class Workplace:
     cache: Path
     told: list[str] = field(default_factory=list)
 
+    @property
+    def talk(self) -> Talk:
+        """Keeps notes."""
+        return Talk(note=self.told.append, doing=lambda _: None)
+
     def edit(self, name: str, before: str, after: str) -> None:
         """Replace text that stands in a file."""
         path = self.folder / name
@@ -75,9 +80,7 @@ class Workplace:
             "XDG_STATE_HOME": str(self.cache / "no-state"),
             **(environment or {}),
         }
-        return wiring.preview(
-            read_settings(there), Question(**asked), folder=folder or self.folder, say=self.told.append
-        )
+        return wiring.preview(read_settings(there), Question(**asked), folder=folder or self.folder, talk=self.talk)
 
 
 def tiers(report: Report) -> dict[str, TierReport]:
