@@ -33,7 +33,8 @@ class Need:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """A node type under its full name `<provider>.<type>` and how many nodes of it the endpoint takes: `nodes` that
-    stand ready, `burst_nodes` that come when pods wait, each replica on `nodes_per_replica` of them."""
+    stand ready, `burst_nodes` that come when pods wait, each replica on `nodes_per_replica` of them. `unit` is what its
+    GPUs are counted in, for people."""
 
     name: str
     node_type: NodeTypeOffer
@@ -41,6 +42,7 @@ class Choice:
     nodes: int
     burst_nodes: int
     nodes_per_replica: int
+    unit: str = "GPUs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +82,9 @@ def choose_node_type(
 ) -> tuple[Choice | None, tuple[Finding, ...]]:
     """The cheapest node type that fits, by cost, then GPUs, then name, and what is to be said about it.
 
-    `free_gpus` are the free GPUs by node type, where anything is known about them: types that it names come before
-    others, those with enough before those without. Then come types with room for every request at its longest.
+    `free_gpus` are the free GPUs, or parts of them, by node type, where anything is known about them: types that it
+    names come before others, those with enough before those without. Then come types with room for every request at its
+    longest.
     """
     allowed = list(node_types_for(site, region, tier))
     if not allowed:
@@ -101,7 +104,7 @@ def choose_node_type(
 
 def _fit(name: str, offer: NodeTypeOffer, tier: Tier, need: Need) -> _Fit | None:
     partition = tier.accelerator.partition
-    gpus = offer.gpus * (partition.per_gpu if partition else 1)
+    gpus = offer.gpus * tier.accelerator.parts_per_gpu
     gpu_bytes = partition.memory_bytes if partition else offer.gpu_memory_bytes
     by_cpu = int(parse_quantity(offer.cpu) // (parse_quantity(need.hardware.cpu) or 1))
     by_memory = int(parse_quantity(offer.memory) // (parse_quantity(need.hardware.memory) or 1))
@@ -139,6 +142,7 @@ def _choice(fit: _Fit, tier: Tier, need: Need) -> Choice:
         nodes=ready,
         burst_nodes=most - ready,
         nodes_per_replica=fit.nodes_each,
+        unit="parts of GPUs" if tier.accelerator.partition else "GPUs",
     )
 
 

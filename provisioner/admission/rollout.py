@@ -24,8 +24,8 @@ def plan_rollout(
 ) -> Rollout:
     """The roll-out of an endpoint with `replicas` replicas of `gpus` GPUs each.
 
-    `free_gpus` are the GPUs that are free before the endpoint is made, by node type, where they are known; `quota` the
-    nodes that its project may have, None for no limit.
+    `free_gpus` are the GPUs, or parts of them, that are free before the endpoint is made, by node type, where they are
+    known; `quota` the nodes that its project may have, None for no limit.
     """
     nodes = max(choice.nodes, 1)
     if gpus == 0:
@@ -35,9 +35,8 @@ def plan_rollout(
     needed = gpus * replicas
     if choice.name in free_gpus:
         spare = free_gpus[choice.name] - needed
-        told = (
-            f"`{choice.name}` has {max(spare, 0)} GPUs to spare beside the endpoint's own, a second set takes {needed}"
-        )
+        beside = f"`{choice.name}` has {max(spare, 0)} {choice.unit} to spare beside the endpoint's own"
+        told = f"{beside}, a second set takes {needed}"
         return _parallel(told) if spare >= needed else _replace(weights_bytes, told)
     most = choice.node_type.max_capacity
     if most is None:

@@ -151,7 +151,8 @@ def _place(
         context_field=f"serving.{runtime.context_parameter}",
         shrink_hint=_shrink_hint(runtime),
     )
-    choice, findings_of_place = choose_node_type(world.site, region, tier=tier, need=need, free_gpus=world.free_gpus)
+    free = {name: gpus * tier.accelerator.parts_per_gpu for name, gpus in world.free_gpus.items()}
+    choice, findings_of_place = choose_node_type(world.site, region, tier=tier, need=need, free_gpus=free)
     if choice is None:
         return None, findings_of_place
     decision = Decision(
@@ -169,11 +170,11 @@ def _place(
             gpus=spread.gpus,
             replicas=need.min_replicas,
             weights_bytes=model.architecture.weights_bytes,
-            free_gpus=world.free_gpus,
+            free_gpus=free,
             quota=_node_quota(tier),
         ),
     )
-    return decision, (*findings_of_place, *_check_room(decision, need, world.free_gpus), *_check_quota(tier, choice))
+    return decision, (*findings_of_place, *_check_room(decision, need, free), *_check_quota(tier, choice))
 
 
 def _check_free_gpus(world: World) -> Iterator[Finding]:
@@ -231,7 +232,7 @@ def _check_room(decision: Decision, need: Need, free_gpus: Mapping[str, int]) ->
     free = free_gpus.get(choice.name)
     if free is not None and free < need.gpus * need.min_replicas:
         message = (
-            f"choosing node type: {need.min_replicas} replicas take {need.gpus * need.min_replicas} GPUs of "
+            f"choosing node type: {need.min_replicas} replicas take {need.gpus * need.min_replicas} {choice.unit} of "
             f"`{choice.name}`, of which there are free: {free}"
         )
         hint = "free some, lower scaling.minReplicas, or choose another tier or region"

@@ -115,6 +115,11 @@ class Accelerator(Entry):
     )
 
     @property
+    def parts_per_gpu(self) -> int:
+        """What one GPU of a node counts for: replicas ask for its parts where it has some."""
+        return self.partition.per_gpu if self.partition else 1
+
+    @property
     def driver(self) -> str:
         """The DRA driver whose devices are claimed: NVIDIA's publishes whole GPUs and MIG devices alike."""
         wanted = self.device_class or ""

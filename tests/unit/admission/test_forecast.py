@@ -100,6 +100,18 @@ def test_custom_images_and_adapters_need_own_nodes_and_a_sandbox() -> None:
         assert ("custom-code-not-allowed", "serving.image") in rules({**brought, "tier": tier})
 
 
+@pytest.mark.parametrize(("free", "mode"), [(0, None), (1, "parallel")])
+def test_a_free_gpu_counts_for_all_of_its_parts(free: int, mode: str | None) -> None:
+    """Ledger: CAP-02."""
+    made = forecast({**GOOD, "tier": "partitioned", "capacity": {"kubevirt.vm-h100": free}})
+    refused = {finding.rule for finding in made.findings if finding.severity is Severity.ERROR}
+    assert refused == (set() if mode else {"not-enough-gpus"})
+    assert made.plan is not None
+    assert made.plan.rollout is not None
+    assert made.plan.rollout.mode == (mode or "replace")
+    assert "parts of GPUs" in made.plan.rollout.reason
+
+
 def test_images_come_from_where_the_sites_policies_allow() -> None:
     """Ledger: RUN-10."""
     brought = {**with_serving(image=f"registry.example.com/acme/vllm@sha256:{'a' * 64}"), "tier": "isolated"}

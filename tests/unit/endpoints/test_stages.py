@@ -187,7 +187,6 @@ def test_failing_pod_is_shown_before_one_that_waits() -> None:
 
 
 def test_devices_that_replicas_claim_stand_for_allocatable_gpus() -> None:
-    """Ledger: CAP-04."""
     claim = DeviceClaim(device_class="tenantry-partitioned", driver="gpu.nvidia.com", mig_profile="3g.40gb")
     plan = replace(PLAN, capacity=replace(PLAN.capacity, gpu_resource=None, claim=claim))
     assert unmet(tenant(devices=1), plan=plan) == {}
