@@ -26,8 +26,10 @@ from provisioner.preview.placeholders import (
     without_ordinals,
 )
 from provisioner.preview.report import FieldChange, ObjectChange
-from provisioner.preview.rules.workloads import REVISED_KINDS, WORKLOADS
+from provisioner.preview.rules.platform import OWN_GATEWAY, OWN_PROCESS
+from provisioner.preview.rules.workloads import REVISED, REVISED_KINDS, WORKLOADS
 from provisioner.preview.sides import Rendition, Side, Subject, Unit
+from provisioner.preview.units import PLATFORM
 from provisioner.rendering.diff import ABSENT
 
 _EMPTY = Rendition()
@@ -129,9 +131,10 @@ class _UnitChange:
 
     def _change(self, pair: Pair) -> ObjectChange | None:
         if self.unit.subject is not Subject.TIER:
-            return object_change(pair, reach=Reach.ROLLOUT, is_revised=self._is_revised(pair))
+            return object_change(pair, reach=Reach.ROLLOUT, known_as=REVISED if self._is_revised(pair) else "")
         is_versioned = self.is_raised and VERSION in title(pair.found)
-        found = object_change(pair, reach=Reach.VERSION if is_versioned else Reach.PUBLISH, is_revised=False)
+        reach = Reach.VERSION if is_versioned else Reach.PUBLISH
+        found = object_change(pair, reach=reach, known_as=_own(pair) if self.unit.tier == PLATFORM else "")
         return self._with_names(pair, found)
 
     def _is_revised(self, pair: Pair) -> bool:
@@ -166,6 +169,13 @@ class _UnitChange:
             before=None if change.before is None else self.old.out_of(change.before),
             after=None if change.after is None else self.new.out_of(change.after),
         )
+
+
+def _own(pair: Pair) -> str:
+    """What rules know one of our own processes by."""
+    if pair.found.get("kind") not in WORKLOADS:
+        return ""
+    return OWN_GATEWAY if title(pair.found).endswith("gateway") else OWN_PROCESS
 
 
 def _neutral(texts: Sequence[bytes], names: Placeholders) -> list[Object]:

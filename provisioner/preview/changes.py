@@ -19,7 +19,6 @@ from provisioner.preview.placeholders import without_ordinals
 from provisioner.preview.report import FieldChange, ObjectChange
 from provisioner.preview.rules import RULES
 from provisioner.preview.rules.values import VALUES
-from provisioner.preview.rules.workloads import REVISED, REVISED_KINDS
 from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.diff import ABSENT, Difference, differences, shown
 
@@ -107,17 +106,17 @@ def _leaves(value: Any, path: str = "") -> Iterator[str]:
         yield f"{path}={value!r}"
 
 
-def object_change(pair: Pair, *, reach: Reach, is_revised: bool) -> ObjectChange | None:
-    """What differs in an object, None where nothing does; `is_revised` tells that its name carries another revision."""
+def object_change(pair: Pair, *, reach: Reach, known_as: str = "") -> ObjectChange | None:
+    """What differs in an object, None where nothing does; `known_as` is what rules know it by, if not by its kind."""
     kind = str(pair.found.get("kind", ""))
     renamed = pair.was_renamed
     fields: list[FieldChange] = []
     added = removed = 0
     for part in parts(pair.before, pair.after, kind=kind, reach=reach):
-        known_as = REVISED if part.kind in REVISED_KINDS and is_revised and not part.path else part.kind
+        known = known_as if known_as and not part.path else part.kind
         for found in differences(part.before, part.after, opened=opened_text):
             added, removed = added + _size(found.after), removed + _size(found.before)
-            fields.append(_field_change(part, found, known_as))
+            fields.append(_field_change(part, found, known))
     if renamed:
         fields = [_renaming(pair, kind, reach), *(change for change in fields if change.path not in _NAMES)]
     if not fields:
@@ -152,8 +151,8 @@ def _renaming(pair: Pair, kind: str, reach: Reach) -> FieldChange:
     )
 
 
-def _field_change(part: Part, found: Difference, known_as: str) -> FieldChange:
-    verdict = judge(RULES, known_as, found.path, before=found.before, after=found.after)
+def _field_change(part: Part, found: Difference, kind: str) -> FieldChange:
+    verdict = judge(RULES, kind, found.path, before=found.before, after=found.after)
     if _is_layout(part, found):
         verdict = Verdict(Effect.NOTHING, "comments and layout only")
     before, after = _shown_pair(part.kind, found)

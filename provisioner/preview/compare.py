@@ -16,6 +16,7 @@ from provisioner.preview.findings import finding_changes, own_findings, removals
 from provisioner.preview.impact import derive_impacts, grouped, needed_capacity, tier_of, worst_of
 from provisioner.preview.report import Failure, Impact, ObjectChange, Report, TierReport, Where
 from provisioner.preview.sides import Fleet, Side, Subject
+from provisioner.preview.units import PLATFORM
 
 
 def compare(base: Side, head: Side, *, fleet: Fleet | None = None) -> Report:
@@ -98,7 +99,7 @@ def _tier_reports(
         failed = tuple(failure for failure in failures if failure.tier == tier)
         found = changes.get(tier, ())
         happens = [one.effect for one in impacts if one.tier == tier]
-        if not has_fleet:
+        if not has_fleet or tier == PLATFORM:  # nobody lives on it, everybody depends on it
             would = worst_of([(change, each) for change in found for each in change.fields])
             happens += [would.effect] if would and tier not in added and tier not in gone else []
         state = (

@@ -1,7 +1,7 @@
 """What a change does to an endpoint that runs: how bad, when it arrives, and the rule that says so.
 
-The rules themselves stand in `consequences` and `workloads`; `compare` asks `judge` for every field that differs. What
-no rule knows is never taken for harmless. Pure.
+The rules themselves stand in `rules`; `judge` is asked for every field that differs. What no rule knows is never taken
+for harmless. Pure.
 """
 
 from __future__ import annotations

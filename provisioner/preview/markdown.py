@@ -44,7 +44,8 @@ def _bounded(lines: Iterator[str]) -> str:
 
 def _head(report: Report, exit_code: int) -> Iterator[str]:
     yield MARKER
-    yield f"## Preview: `{report.base}` → `{report.head}`"
+    base, head = (label.replace("`", "'") for label in (report.base, report.head))
+    yield f"## Preview: `{base}` → `{head}`"
     yield ""
     yield f"**{phrases.headline(report).capitalize()}.** {phrases.basis(report)} Exit code {exit_code}."
     yield ""

@@ -71,7 +71,7 @@ def change_outcome(change: ObjectChange) -> str:
 
 def tenants(group: ImpactGroup) -> str:
     """Who is hit: `acme (12), globex (3) and 34 more`."""
-    names = [f"{name} ({number})" if number > 1 else name for name, number in group.tenants.items()]
+    names = [f"{name} ({number})" if number > 1 else name for name, number in group.tenants.items() if name]
     more = len(names) - _TENANTS_SHOWN
     return ", ".join(names[:_TENANTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
 

@@ -180,8 +180,8 @@ class FindingChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierReport:
-    """Everything about one tier. `state` is `added`, `removed`, `changed`, `unchanged` or `failed`; `stranded` names
-    the endpoints that live on a tier which is removed."""
+    """Everything about one tier. `state` is `added`, `removed`, `changed` or `failed`; `stranded` names the endpoints
+    that live on a tier which is removed."""
 
     name: str
     state: str

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from provisioner.preview.effect import Rule
 from provisioner.preview.rules.inner import INNER_RULES
+from provisioner.preview.rules.platform import PLATFORM_RULES
 from provisioner.preview.rules.published import PUBLISHED_RULES
 from provisioner.preview.rules.values import VALUES_RULES
 from provisioner.preview.rules.workloads import WORKLOAD_RULES
 
-RULES: tuple[Rule, ...] = (*VALUES_RULES, *PUBLISHED_RULES, *WORKLOAD_RULES, *INNER_RULES)
+RULES: tuple[Rule, ...] = (*VALUES_RULES, *PLATFORM_RULES, *PUBLISHED_RULES, *WORKLOAD_RULES, *INNER_RULES)
 """Every rule, in the order in which they are asked."""

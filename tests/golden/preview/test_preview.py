@@ -25,7 +25,8 @@ from provisioner.preview.report import Report
 from provisioner.preview.sides import Fleet, RunningEndpoint
 from provisioner.preview.units import Source, make_sides
 from provisioner.preview.verdict import exit_code
-from provisioner.wiring.sources import Layout, open_source
+from provisioner.wiring.layout import Layout
+from provisioner.wiring.sources import open_source
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[2]
@@ -99,7 +100,7 @@ def previewed(change: Mapping[str, Any], folder: Path, main: Source) -> Report:
     base = opened("main", old, folder / "base", like=(shipped(), main))
     head = opened("change", new, folder / "head", like=(old, base))
     fleet = fleet_of(change)
-    sides = make_sides(base, head, fleet=fleet, tiers=change["tiers"], judge=lambda *_: ())
+    sides = make_sides(base, head, fleet=fleet, tiers=change["tiers"], judge=lambda *_: (), doing=lambda _: None)
     return compare(*sides, fleet=fleet)
 
 

@@ -43,7 +43,6 @@ def test_equal_sides_make_an_empty_report() -> None:
 
 
 def test_one_change_of_many_endpoints_is_told_once_with_counts() -> None:
-    """Ledger: TEN-13."""
     base, head = {}, {}
     for at, name in enumerate(NAMES):
         plan = planned(name, tenant=f"tenant{at % 2}", revision=f"aaaa{at:02d}")

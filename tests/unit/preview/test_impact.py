@@ -11,6 +11,7 @@ import pytest
 from provisioner.preview.effect import Effect, Reach
 from provisioner.preview.report import Impact, Report
 from provisioner.preview.sides import Rendition
+from provisioner.preview.units import PLATFORM
 from tests.unit.preview.sides import Object, edited, planned, published, rendered, report, running, unit
 from tests.unit.rendering.examples import example_pack
 
@@ -171,3 +172,18 @@ def test_tier_whose_version_is_raised_renames_what_carries_it() -> None:
     ]
     assert found.findings.new == ()
     assert (found.impacts[0].effect, found.impacts[0].later) == (Effect.NEW_VERSION, Effect.NEW_VERSION)
+
+
+@pytest.mark.parametrize(
+    ("name", "effect"), [("tenantry-gateway", Effect.PODS_RESTART), ("tenantry-worker", Effect.CONFIG_RELOAD)]
+)
+def test_our_own_processes_concern_everybody(name: str, effect: Effect) -> None:
+    def image(found: Object) -> None:
+        if found["metadata"]["name"] == name:
+            found["spec"]["template"]["spec"]["containers"][0]["image"] = "example/tenantry@sha256:" + "5" * 64
+
+    objects = tuple(one for one in example_pack().platform_objects() if one["kind"] == "Deployment")
+    platform = published(PLATFORM)
+    base, head = Rendition(objects=objects), Rendition(objects=edited(objects, "Deployment", image))
+    found = report({platform: base}, {platform: head}, endpoints=[running("ep-demo")])
+    assert (found.effect, found.impacts) == (effect, ())
