@@ -17,6 +17,7 @@ from tests.unit.rendering.installations import Object, objects_of
 
 PREREQUISITES = ("envoy-gateway-system", "monitoring", "product", "vcluster-platform", "velero")
 APPROVED = {"api-approved.kubernetes.io": "unapproved, for tests only"}
+GATEWAY = ("Deployment", "tenantry-gateway")
 SHARED = "loft-pool-shared-v-pool"
 
 
@@ -71,13 +72,59 @@ def test_pods_of_tenants_on_shared_nodes_are_judged_and_their_control_planes_are
     labels = {"tenantry.io/policies": "shared-nodes"}
     namespace = {"metadata": {"name": SHARED, "labels": labels}}
     assert cluster.post("/api/v1/namespaces", json=namespace).is_success
-    volume = {"name": "host", "hostPath": {"path": "/"}}
-    spec = {"containers": [{"name": "web", "image": "registry.example.com/web:1"}], "volumes": [volume]}
-    own = _pod({"metadata": {}, "spec": spec}, namespace=SHARED)
+    [gateway] = (made for made in objects_of("reference") if (made["kind"], made["metadata"]["name"]) == GATEWAY)
+    own = copy.deepcopy(_pod(gateway["spec"]["template"], namespace=SHARED))
+    own["spec"]["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
     synced = copy.deepcopy(own)
     synced["metadata"]["labels"] = {"vcluster.loft.sh/managed-by": "pool"}
     eventually(lambda: "host-access" in _create(cluster, synced).text)
     assert _create(cluster, own).status_code == 201
+
+
+MAY = {
+    "tenantry-bootstrap": {("projects", "create"), ("virtualclustertemplates", "patch"), ("nodeproviders", "delete")},
+    "tenantry-runtime": {
+        ("projects", "get"),
+        ("namespaces", "get"),
+        ("httproutes", "create"),
+        ("httproutes", "delete"),
+    },
+}
+ASKED = {
+    **dict.fromkeys(("projects", "users", "teams", "ownedaccesskeys", "nodeproviders"), "management.loft.sh"),
+    **dict.fromkeys(("virtualclustertemplates", "virtualclusterinstances"), "management.loft.sh"),
+    **dict.fromkeys(("clusterroles", "rolebindings"), "rbac.authorization.k8s.io"),
+    **dict.fromkeys(("secrets", "pods", "namespaces"), ""),
+    "httproutes": "gateway.networking.k8s.io",
+}
+VERBS = ("get", "create", "patch", "delete", "impersonate")
+
+
+def test_users_of_our_keys_may_provision_and_not_administer(cluster: httpx2.Client, server: Server) -> None:
+    """Ledger: SEC-01."""
+    if server.name == "embedded":
+        pytest.skip("needs kube-apiserver: the embedded server lets everybody do everything")
+    for user in (made for made in objects_of("reference") if made["kind"] == "User"):
+        name = user["metadata"]["name"]
+        for role in user["spec"]["clusterRoles"]:  # as the Platform does
+            subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": f"loft:user:{name}"}
+            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["name"]}
+            binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+            path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+            assert cluster.post(path, json=binding).is_success
+        eventually(partial(_may, cluster, name, "projects", "get"))
+        allowed = {(plural, verb) for plural in ASKED for verb in VERBS if _may(cluster, name, plural, verb)}
+        assert MAY[name] <= allowed
+        assert not {plural for plural, _ in allowed} & {"users", "teams", "ownedaccesskeys", "clusterroles", "secrets"}
+        assert ("projects", "delete") not in allowed
+        assert not _may(cluster, name, "httproutes", "create", namespace="default")
+
+
+def _may(http: httpx2.Client, user: str, plural: str, verb: str, *, namespace: str = "tenantry") -> bool:
+    attributes = {"group": ASKED[plural], "resource": plural, "verb": verb, "namespace": namespace}
+    spec = {"user": user, "groups": [f"loft:user:{user}"], "resourceAttributes": attributes}
+    answer = http.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", json={"spec": spec})
+    return bool(answer.json()["status"]["allowed"])
 
 
 def _is_admitted(http: httpx2.Client, pod: Object) -> bool:
