@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import re
 import signal
 import subprocess
@@ -20,9 +21,11 @@ from provisioner.domain.errors import RejectedError, TenantryError
 from provisioner.embedded.attach import run_attached
 from provisioner.embedded.controllers.api import Api, open_session
 from provisioner.embedded.controllers.core.kinds import (
+    AUTOSCALER,
     CONFIG_MAP,
     DAEMON_SET,
     DEPLOYMENT,
+    DISRUPTION_BUDGET,
     ENDPOINTS,
     EVENT,
     GATEWAY,
@@ -132,7 +135,9 @@ async def test_everything_that_clients_wait_for_becomes_so(playground: Playgroun
     found = await waited(api, DEPLOYMENT, "web", "acme", lambda item: is_true(item, "Available"))
     revision = "deployment.kubernetes.io/revision"
     await waited(api, DEPLOYMENT, "web", "acme", lambda item: revision in item["metadata"]["annotations"])
-    [replica_set] = await api.list(REPLICA_SET, namespace="acme")
+    [replica_set] = [
+        item for item in await api.list(REPLICA_SET, namespace="acme") if item["metadata"]["name"].startswith("web-")
+    ]
     conditions = {entry["type"]: entry["reason"] for entry in found["status"]["conditions"]}
     assert conditions["Progressing"] == "NewReplicaSetAvailable"
     assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
@@ -147,6 +152,13 @@ async def test_everything_that_clients_wait_for_becomes_so(playground: Playgroun
     await waited(api, VOLUME_CLAIM, "disk-data-0", "acme", lambda item: item["status"]["phase"] == "Bound")
     await waited(api, QUOTA, "limits", "acme", lambda item: item["status"].get("hard") == {"pods": "9"})
     await waited(api, ENDPOINTS, "web", "acme", lambda item: item["subsets"][0]["addresses"])
+    budget = await waited(
+        api, DISRUPTION_BUDGET, "scaled", "acme", lambda item: item["status"]["disruptionsAllowed"] == 1
+    )
+    assert (budget["status"]["currentHealthy"], budget["status"]["desiredHealthy"]) == (2, 1)
+    scaler = await waited(api, AUTOSCALER, "scaled", "acme", lambda item: item["status"].get("currentReplicas") == 2)
+    assert is_true(scaler, "AbleToScale")
+    assert not is_true(scaler, "ScalingActive")
     await waited(api, SERVICE, "web", "acme", lambda item: item["status"]["loadBalancer"]["ingress"])
     await waited(api, CERTIFICATE, "web", "acme", lambda item: is_true(item, "Ready"))
     assert await api.get(SECRET, "web-tls", namespace="acme")
@@ -163,7 +175,7 @@ async def test_foreground_deletion_ends_whatever_the_kind(playground: Playground
     for kind, name in ((DEPLOYMENT, "web"), (role, "nothing"), (CERTIFICATE, "web")):
         await api.delete(kind, name, namespace="goes", propagation="Foreground")
         await eventually(lambda kind=kind, name=name: api.get(kind, name, namespace="goes"), lambda item: not item)  # type: ignore[misc]
-    assert await api.list(REPLICA_SET, namespace="goes") == []
+    assert await api.list(REPLICA_SET, namespace="goes", labels={"app": "web"}) == []
     await api.delete(NAMESPACE, "goes", propagation="Foreground")
     await eventually(lambda: api.get(NAMESPACE, "goes"), lambda item: item is None)
 
@@ -348,8 +360,18 @@ async def apply_workloads(playground: Playground, name: str) -> None:
     ports = [{"port": 80, "targetPort": "http"}]
     service = {"type": "LoadBalancer", "selector": {"app": "web"}, "ports": ports}
     issued = {"secretName": "web-tls", "dnsNames": ["web.example.com"], "issuerRef": {"name": "local"}}
+    apart = {"selector": {"matchLabels": {"app": "scaled"}}, "template": copy.deepcopy(TEMPLATE)}
+    apart["template"]["metadata"]["labels"] = {"app": "scaled"}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "scaled"}
+    bounds = {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 3}
     for manifest in (
         workload(DEPLOYMENT, "web", name),
+        {**metadata(DEPLOYMENT, "scaled", name), "spec": apart},
+        {**metadata(AUTOSCALER, "scaled", name), "spec": bounds},
+        {
+            **metadata(DISRUPTION_BUDGET, "scaled", name),
+            "spec": {"maxUnavailable": "30%", "selector": apart["selector"]},
+        },
         workload(STATEFUL_SET, "data", name, serviceName="data", volumeClaimTemplates=[claim]),
         {**metadata(DAEMON_SET, "agent", name), "spec": {key: WORKLOAD[key] for key in ("selector", "template")}},
         {**metadata(JOB, "once", name), "spec": {"template": once}},

@@ -14,6 +14,8 @@ from provisioner.embedded.controllers.core.quantity import Resources, add_up
 from provisioner.embedded.controllers.gateway_api.routing import Rule, parse_duration
 from provisioner.embedded.controllers.gateway_api.world import covers, meets
 from provisioner.embedded.controllers.keda import wanted_replicas
+from provisioner.embedded.controllers.workload.autoscaler import desired_replicas
+from provisioner.embedded.controllers.workload.budget import desired_healthy
 from provisioner.embedded.controllers.workload.pod_status import terminated
 from provisioner.embedded.controllers.workload.process import command_line, readiness_probe, restart_delay
 from provisioner.embedded.controllers.workload.scheduling import choose_node, requests_of, why_not
@@ -194,3 +196,23 @@ def test_paths_match_by_whole_elements(path: str, exact: bool, request_path: str
 def test_scaler_holds_the_minimum_unless_it_is_paused(annotations: dict[str, str], wanted: int) -> None:
     found = {"metadata": {"annotations": annotations}, "spec": {"minReplicaCount": 2, "maxReplicaCount": 4}}
     assert wanted_replicas(found, current=7) == wanted
+
+
+@pytest.mark.parametrize(("current", "wanted"), [(0, 0), (1, 2), (3, 3), (9, 4)])
+def test_autoscaler_keeps_a_target_between_its_bounds_and_asleep(current: int, wanted: int) -> None:
+    assert desired_replicas({"minReplicas": 2, "maxReplicas": 4}, current) == wanted
+
+
+@pytest.mark.parametrize(
+    ("spec", "stay"),
+    [
+        ({"minAvailable": 2}, 2),
+        ({"minAvailable": "50%"}, 3),
+        ({"maxUnavailable": 1}, 4),
+        ({"maxUnavailable": "30%"}, 3),
+        ({"maxUnavailable": 9}, 0),
+        ({}, 0),
+    ],
+)
+def test_budget_says_how_many_of_five_pods_have_to_stay(spec: Json, stay: int) -> None:
+    assert desired_healthy(spec, 5) == stay

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from provisioner.embedded.controllers.api import Json
 from provisioner.embedded.controllers.conditions import Condition
-from provisioner.embedded.controllers.gateway_api.world import Reference, World, meets, parent_gateway, selects
+from provisioner.embedded.controllers.core.selector import selects
+from provisioner.embedded.controllers.gateway_api.world import Reference, World, meets, parent_gateway
 
 _ROUTE_SOURCE = ("gateway.networking.k8s.io", "HTTPRoute")
 

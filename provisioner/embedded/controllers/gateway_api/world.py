@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from provisioner.embedded.controllers.api import Json
 
@@ -76,23 +75,3 @@ def meets(pattern: str | None, hostname: str) -> str | None:
     if covers(pattern, hostname):
         return hostname
     return pattern if pattern is not None and covers(hostname, pattern) else None
-
-
-def selects(selector: Json, labels: Json) -> bool:
-    """Whether a label selector (matchLabels, matchExpressions) selects these labels."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_expression_holds(entry, labels) for entry in selector.get("matchExpressions") or ())
-
-
-def _expression_holds(entry: Json, labels: Json) -> bool:
-    value: Any = labels.get(entry["key"])
-    match entry["operator"]:
-        case "In":
-            return value in entry["values"]
-        case "NotIn":
-            return value not in entry["values"]
-        case "Exists":
-            return entry["key"] in labels
-        case _:
-            return entry["key"] not in labels

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 from provisioner.domain.clock import Clock
 from provisioner.embedded.controllers.loop import Controller
+from provisioner.embedded.controllers.workload.autoscaler import autoscaler_controller
+from provisioner.embedded.controllers.workload.budget import budget_controller
 from provisioner.embedded.controllers.workload.daemon_set import daemon_set_controller
 from provisioner.embedded.controllers.workload.deployment import deployment_controllers
 from provisioner.embedded.controllers.workload.job import job_controller
@@ -37,4 +39,6 @@ def _owners(runs: Callable[[str], bool], clock: Clock) -> Sequence[Controller]:
         daemon_set_controller(),
         job_controller(runs=runs, clock=clock),
         scheduler(clock=clock),
+        budget_controller(clock=clock),
+        autoscaler_controller(clock=clock),
     )
