@@ -12,13 +12,14 @@ from typing import Any
 
 from provisioner.admission.policy import PARAMETERS, Policy, Question, load_policy
 from provisioner.catalog.tier import Isolation
-from provisioner.domain.errors import InvariantError
-from provisioner.domain.finding import Finding
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.finding import Finding, unknown_name_hint
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.pack import Pack
 
 Object = Mapping[str, Any]
 
+_FOLDER = "policies/admission"
 SETTINGS = "tenantry-policy"
 """Name and namespace of the ConfigMap that policies read."""
 
@@ -49,7 +50,7 @@ class ManifestJudge:
         names = self.pack.catalog.tiers[plan.tier].policies
         if not names:
             return ()
-        bound = [self._policy(name) for name in names]
+        bound = [self._policy(name, plan.tier) for name in names]
         return tuple(tree_findings(bound, self.pack.tenant_objects(plan), settings=self.settings(plan)))
 
     def settings(self, plan: EndpointPlan) -> Object:
@@ -69,15 +70,24 @@ class ManifestJudge:
         policy that cannot be read."""
         for tier in self.pack.catalog.tiers.values():
             for name in tier.policies:
-                self._policy(name)
+                self._policy(name, tier.name)
 
-    def _policy(self, name: str) -> Policy:
+    def _policy(self, name: str, tier: str) -> Policy:
         if name not in self.policies:
-            path = self.pack.files.find(f"policies/admission/{name}/policy.yaml")
+            path = self.pack.files.find(f"{_FOLDER}/{name}/policy.yaml")
             if path is None:
-                raise InvariantError(f"finding policy: no such folder: policies/admission/{name}")
+                raise self._unknown(name, tier)
             self.policies[name] = load_policy(path)
         return self.policies[name]
+
+    def _unknown(self, name: str, tier: str) -> RejectedError:
+        roots = self.pack.files.roots
+        known = {path.parent.name for root in roots for path in (root / _FOLDER).glob("*/policy.yaml")}
+        message = f"reading policies of tier `{tier}`: there is none called: `{name}`"
+        hint = unknown_name_hint(name, known)
+        file = f"templates/{tier}/tier.yaml"
+        finding = Finding(reason="UnknownPolicy", message=message, field="policies", hint=hint, file=file)
+        return RejectedError(message, reason="UnknownPolicy", hint=hint, findings=(finding,))
 
 
 def tree_findings(policies: Iterable[Policy], objects: Iterable[Object], *, settings: Object) -> Iterator[Finding]:

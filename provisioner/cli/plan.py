@@ -59,15 +59,11 @@ def plan(
     findings = tuple(
         finding if finding.object else located(finding, request.name, request.lines) for finding in forecast.findings
     )
-    is_refused = any(finding.severity is Severity.ERROR for finding in findings)
+    if out is not None and not _is_refused(findings):
+        findings = (*findings, *_write(out, files))
     _print(findings, _view(forecast, files.endpoint), output)
-    if is_refused:
+    if _is_refused(findings):
         raise typer.Exit(1)
-    if out is not None:
-        from provisioner.cli.folder import write_folder
-
-        write_folder(out, {**files.endpoint, **files.pool})
-        say(f"wrote {len(files.endpoint) + len(files.pool)} manifests below {out}")
 
 
 class _Files(NamedTuple):
@@ -100,6 +96,21 @@ def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, _Fil
         files = _Files({}, {})
         refusals = error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)
     return replace(forecast, findings=(*forecast.findings, *refusals)), files
+
+
+def _write(out: Path, files: _Files) -> tuple[Finding, ...]:
+    from provisioner.cli.folder import write_folder
+
+    try:
+        write_folder(out, {**files.endpoint, **files.pool})
+    except RejectedError as error:
+        return (Finding(reason=error.reason, message=error.message, hint=error.hint),)
+    say(f"wrote {len(files.endpoint) + len(files.pool)} manifests below {out}")
+    return ()
+
+
+def _is_refused(findings: tuple[Finding, ...]) -> bool:
+    return any(finding.severity is Severity.ERROR for finding in findings)
 
 
 def _view(forecast: Forecast, files: Mapping[str, bytes]) -> ForecastPlanView | None:

@@ -98,6 +98,18 @@ def test_policy_of_ones_own_that_cannot_be_read_is_told_with_its_file(tmp_path: 
     assert caught.value.findings[0].file == "image-digest/policy.yaml"
 
 
+def test_policy_that_a_tier_misspells_is_told_with_the_tiers_file() -> None:
+    tiers = {name: tier.model_copy(update={"policies": ("image-digets",)}) for name, tier in catalog().tiers.items()}
+    judge = ManifestJudge(compile_pack(replace(catalog(), tiers=tiers), example_site()))
+    with pytest.raises(RejectedError) as caught:
+        judge.findings(example_plan("dedicated"))
+    [found] = caught.value.findings
+    assert (found.rule, found.file, found.field) == ("unknown-policy", "templates/dedicated/tier.yaml", "policies")
+    assert "did you mean `image-digest`?" in str(found.hint)
+    with pytest.raises(RejectedError):
+        judge.read_policies()
+
+
 def test_judge_says_the_same_twice() -> None:
     judge, planned = ManifestJudge(example_pack()), example_plan("multinode")
     assert judge.findings(planned) == judge.findings(planned) == ()

@@ -85,8 +85,14 @@ def test_manifests_are_written_whole_or_not_at_all(
     assert main(["plan", "-f", str(request_file), "--out", str(out)]) == 0
     written = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*.yaml")}
     assert {name.split("/")[0] for name in written} == {"platform", "endpoints"}
-    assert main(["plan", "-f", str(request_file), "--out", str(out)]) == 1
-    assert "not empty" in capsys.readouterr().err
+    assert out.stat().st_mode == out.parent.stat().st_mode
+    for folder, rule in ((out, "folder-not-empty"), (request_file, "folder-not-written")):
+        capsys.readouterr()
+        code, answer = planned(capsys, "-f", str(request_file), "--out", str(folder))
+        assert (code, [finding["rule"] for finding in answer["findings"]]) == (1, [rule])
+        assert answer["plan"]["name"] == "chat"
+    assert request_file.read_text() == REQUEST
+    assert {path.name for path in out.parent.iterdir()} == {"manifests"}
     again = tmp_path / "again"
     assert main(["plan", "-f", str(request_file), "--out", str(again)]) == 0
     assert written == {path.relative_to(again).as_posix(): path.read_bytes() for path in again.rglob("*.yaml")}
