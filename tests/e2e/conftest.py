@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from provisioner.cli.laptop import Laptop, Ports
-from provisioner.wiring import publish_tiers
+from provisioner.wiring.publishing import publish_tiers
 
 
 class Installation:
@@ -60,7 +60,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     laptop = Laptop(tmp_path_factory.mktemp("state"), os.environ, ports=any_port)
     try:
         laptop.start(lambda _: None)
-        asyncio.run(publish_tiers(laptop.settings, ()))
+        asyncio.run(publish_tiers(laptop.settings))
         yield Installation(laptop)
     finally:
         asyncio.run(laptop.stop())
