@@ -75,7 +75,7 @@ class Certificates:
             return None
         authority = await self._authority_of(cluster, {"kind": kind.kind, "name": key.name}, key.namespace)
         if authority is None:
-            named = spec_of(found)["ca"].get("secretName")
+            named = (spec_of(found).get("ca") or {}).get("secretName")  # or the issuer has gone in between
             condition = Condition("Ready", False, "ErrGetKeyPair", f"no authority with an elliptic curve key: {named}")
         elif authority is self._authority:
             condition = Condition("Ready", True, "Played", "certificates are signed by the server CA of a laptop")
