@@ -112,8 +112,8 @@ class _UnitChange:
         self.before = before
         self.after = after
         self.old, self.new = _names(pair.unit, pair.base), _names(pair.unit, pair.head)
-        self.is_revised = self.old.word(REVISION) != self.new.word(REVISION)
-        self.is_raised = self.old.word(VERSION) != self.new.word(VERSION)
+        self.is_revised = _became(self.old.word(REVISION), self.new.word(REVISION))
+        self.is_raised = _became(self.old.word(VERSION), self.new.word(VERSION))
 
     def key(self) -> tuple[object, ...]:
         """Equal for units that differ alike."""
@@ -142,10 +142,8 @@ class _UnitChange:
 
     def _with_names(self, pair: Pair, found: ObjectChange | None) -> ObjectChange | None:
         """What is published is shown with its real names; one that carries the tier's version is a new object."""
-        before, after = (
-            self.old.out_of("" if pair.before is ABSENT else title(pair.before)),
-            (self.old if pair.after is ABSENT else self.new).out_of(title(pair.found)),
-        )
+        before = "" if pair.before is ABSENT else self.old.out_of(title(pair.before))
+        after = before if pair.after is ABSENT else self.new.out_of(title(pair.after))
         fields = [self._with_words(change) for change in found.fields] if found else []
         if pair.before is not ABSENT and pair.after is not ABSENT and before != after and not pair.was_renamed:
             fields.append(_versioned(before, after))
@@ -169,6 +167,11 @@ class _UnitChange:
             before=None if change.before is None else self.old.out_of(change.before),
             after=None if change.after is None else self.new.out_of(change.after),
         )
+
+
+def _became(before: str, after: str) -> bool:
+    """Whether both sides have the word, and it is another one."""
+    return bool(before) and bool(after) and before != after
 
 
 def _own(pair: Pair) -> str:

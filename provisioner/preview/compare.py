@@ -49,7 +49,8 @@ def compare(base: Side, head: Side, *, fleet: Fleet | None = None) -> Report:
 
 def _removed_tiers(base: Side, head: Side, fleet: Fleet) -> dict[str, tuple[str, ...]]:
     """The tiers that only the base side publishes, each with the endpoints that live on it."""
-    gone = {unit.tier for unit in base.units.keys() - head.units.keys() if unit.subject is Subject.TIER}
+    lost = {unit.tier for unit in base.units.keys() - head.units.keys() if unit.subject is Subject.TIER}
+    gone = lost - {PLATFORM}
     return {tier: tuple(sorted(one.id for one in fleet.endpoints if tier_of(one) == tier)) for tier in gone}
 
 
@@ -98,25 +99,29 @@ def _tier_reports(
     for tier in sorted({*changes, *gone, *(failure.tier for failure in failures), *(one.tier for one in impacts)}):
         failed = tuple(failure for failure in failures if failure.tier == tier)
         found = changes.get(tier, ())
-        happens = [one.effect for one in impacts if one.tier == tier]
-        if not has_fleet or tier == PLATFORM:  # nobody lives on it, everybody depends on it
-            would = worst_of([(change, each) for change in found for each in change.fields])
-            happens += [would.effect] if would and tier not in added and tier not in gone else []
-        state = (
-            "removed" if tier in gone else "added" if tier in added else "failed" if failed and not found else "changed"
-        )
+        hit = [one for one in impacts if one.tier == tier]
+        state = "failed" if failed and not found else "changed"
+        state = "removed" if tier in gone else "added" if tier in added else state
+        counts = state in ("changed", "failed") and (not has_fleet or tier == PLATFORM)
         reports.append(
             TierReport(
                 name=tier,
                 state=state,
-                effect=max(happens, default=Effect.NOTHING),
+                effect=max([one.effect for one in hit] + ([_worst(found)] if counts else []), default=Effect.NOTHING),
                 changes=found,
-                groups=tuple(grouped([one for one in impacts if one.tier == tier])),
+                groups=tuple(grouped(hit)),
                 failures=failed,
                 stranded=gone.get(tier, ()),
             )
         )
     return tuple(reports)
+
+
+def _worst(changes: Sequence[ObjectChange]) -> Effect:
+    """What changes would do to an endpoint, where none is known to run; and of the platform, on which nobody lives and
+    everybody depends."""
+    outcome = worst_of([(change, each) for change in changes for each in change.fields])
+    return outcome.effect if outcome else Effect.NOTHING
 
 
 def _is_new(pair: UnitPair) -> bool:

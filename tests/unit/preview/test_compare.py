@@ -105,6 +105,15 @@ def test_new_and_vanished_objects_count_their_fields() -> None:
     assert (change.sign, change.removed, change.added > 5) == ("+", 0, True)
 
 
+def test_endpoint_that_nothing_is_rendered_for_any_more_loses_all() -> None:
+    plan = planned("ep-demo")
+    side = {unit("ep-demo"): Rendition(objects=rendered(plan), plan=plan)}
+    gone = {change.kind: change.effect for change in report(side, {}).tiers[0].changes}
+    come = {change.kind: change.effect for change in report({}, side).tiers[0].changes}
+    assert (gone["StatefulSet"], gone["VirtualClusterInstance"]) == (Effect.DATA_LOST, Effect.DATA_LOST)
+    assert (come["StatefulSet"], come["VirtualClusterInstance"]) == (Effect.PODS_RESTART, Effect.NOTHING)
+
+
 def test_values_of_a_template_are_compared_as_what_they_hold() -> None:
     def quantity(found: Object) -> None:
         release = found["spec"]["versions"][0]["template"]["helmRelease"]
