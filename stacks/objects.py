@@ -21,7 +21,7 @@ SHARED = frozenset({"NodeProvider"})
 """Kinds that several stacks publish alike, because they come from the site alone. Each stack owns the fields it applies
 and leaves the object when it goes: nodes of other tiers hang on it."""
 
-FIRST = frozenset({"CustomResourceDefinition", "Namespace"})
+FIRST = frozenset({"CustomResourceDefinition", "Namespace", "User"})
 """Kinds that others of the same group cannot be made without."""
 
 

@@ -61,6 +61,10 @@ async def test_installation_fills_every_hole_of_a_site_that_wants_all_secrets() 
     values = yaml.safe_load(inputs["eu/Secret/vcluster-platform/tenantry-platform-values"]["stringData"]["values.yaml"])
     assert values["config"]["database"]["dataSource"] == f"platform_database {NASTY}"
     assert [name.lower() for name in monitor.components] == ["installation", *GROUPS]
+    after = [
+        urn.rpartition("::")[2] for urn in monitor.requests["eu/OwnedAccessKey/tenantry-runtime-2027q1"].dependencies
+    ]
+    assert "eu/User/tenantry-runtime" in after
 
 
 async def test_what_is_the_platforms_own_is_made_where_it_runs_and_all_else_everywhere() -> None:
@@ -86,16 +90,20 @@ async def test_text_without_a_mark_stays_as_it_is() -> None:
 async def test_every_secret_that_the_site_wants_and_nobody_gave_is_named() -> None:
     offer = Offer(site=site_of("several-regions"), catalog=catalog(), overlay=None)
     given = {"runtime_key", "bootstrap_key"}
+    refusals: list[RejectedError] = []
 
     def make(_: pulumi.ProviderResource) -> None:
         held = {name: pulumi.Output.secret(name) for name in given}
-        run(PlatformConfig(offer=offer, kubeconfig=None, secrets=held))
+        with pytest.raises(RejectedError) as refused:
+            run(PlatformConfig(offer=offer, kubeconfig=None, secrets=held))
+        refusals.append(refused.value)
 
-    with pytest.raises(RejectedError) as refused:
-        await register(make)
+    monitor = await register(make)
+    [refusal] = refusals
     wanted = sorted(f"tenantry:{config_key(name)}" for name in SECRETS.keys() - given)
-    assert sorted(finding.field for finding in refused.value.findings) == wanted
-    assert all(str(finding.hint).startswith("pulumi config set --secret ") for finding in refused.value.findings)
+    assert sorted(finding.field for finding in refusal.findings) == wanted
+    assert all(str(finding.hint).startswith("pulumi config set --secret ") for finding in refusal.findings)
+    assert monitor.components == []
 
 
 def test_a_site_that_says_nothing_of_an_installation_is_refused(tmp_path: Path) -> None:
