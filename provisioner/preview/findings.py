@@ -71,7 +71,7 @@ def _named(rendition: Rendition) -> Mapping[_Key, Finding]:
     found = {}
     for finding in rendition.findings:
         plain = replace(
-            finding, message=names.in_text(finding.message), object=names.in_text(finding.object), line=None
+            finding, message=names.in_text(finding.message), object=names.in_text(finding.object)
         )
         found[_key(plain)] = plain
     return found

@@ -95,6 +95,16 @@ def test_renamed_object_is_one_change_and_counts_as_gone_and_made_anew() -> None
     assert str(change) == "→ ResourceQuota/inference/other-quota (was inference/tenant-quota) (+1|-1)"
 
 
+def test_unlike_objects_of_a_kind_are_no_rename() -> None:
+    def settings(name: str, value: str) -> Object:
+        metadata = {"name": name, "labels": {"a": "b"}}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"one": value, "two": value}}
+
+    old, new = Rendition(objects=(settings("one", "x"),)), Rendition(objects=(settings("other", "y"),))
+    found = report({case(): old}, {case(): new})
+    assert sorted(change.sign for change in found.tiers[0].changes) == ["+", "-"]
+
+
 def test_new_and_vanished_objects_count_their_fields() -> None:
     plan = planned("ep-demo")
     objects = rendered(plan)
@@ -177,13 +187,17 @@ def test_unit_that_one_side_cannot_render_is_told_and_the_others_are_compared() 
 
 def test_endpoints_of_a_removed_tier_are_named() -> None:
     objects = example_pack().tier_objects("dedicated")
+    plan = planned("ep-one")
+    lives = Rendition(objects=rendered(plan), plan=plan)
+    unknown = Rendition(failure=(wrong("finding tier: unknown: `dedicated`"),))
     found = report(
-        {published(): Rendition(objects=objects)},
-        {},
+        {published(): Rendition(objects=objects), unit("ep-one"): lives},
+        {unit("ep-one"): unknown},
         endpoints=[running("ep-two"), running("ep-one"), running("ep-else", tier="isolated")],
     )
     (tier,) = found.tiers
-    assert (tier.state, tier.stranded) == ("removed", ("ep-one", "ep-two"))
+    assert (tier.state, tier.stranded, tier.failures) == ("removed", ("ep-one", "ep-two"), ())
+    assert {change.where.endpoints for change in tier.changes} == {0}
     assert [one.finding.reason for one in found.findings.new] == ["TierRemoved"]
 
 
