@@ -70,9 +70,7 @@ def _named(rendition: Rendition) -> Mapping[_Key, Finding]:
     names = of_plan(rendition.plan)
     found = {}
     for finding in rendition.findings:
-        plain = replace(
-            finding, message=names.in_text(finding.message), object=names.in_text(finding.object)
-        )
+        plain = replace(finding, message=names.in_text(finding.message), object=names.in_text(finding.object))
         found[_key(plain)] = plain
     return found
 
