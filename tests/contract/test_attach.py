@@ -305,13 +305,14 @@ async def test_account_of_the_how_to_is_enough(tmp_path: Path) -> None:
 
 
 @NEEDS_SERVER
-async def test_account_without_access_is_told_what_is_missing(tmp_path: Path) -> None:
-    with servers.kube_apiserver(tmp_path) as server:
-        limited = replace(server, token="nobody").write_kubeconfig(tmp_path / "kubeconfig")
-        target = read_target(limited)
-        async with open_session(token=target.token, tls=target.tls) as session:
-            with pytest.raises(RejectedError, match="looking at what the cluster has") as refused:
-                await survey(Api(session, target.url), context=target.context)
+async def test_account_without_access_is_told_what_is_missing(kubeconfig: Path, tmp_path: Path) -> None:
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["users"][0]["user"]["token"] = "nobody"
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    target = read_target(tmp_path / "kubeconfig")
+    async with open_session(token=target.token, tls=target.tls) as session:
+        with pytest.raises(RejectedError, match="looking at what the cluster has") as refused:
+            await survey(Api(session, target.url), context=target.context)
     assert "playgrounds" in (refused.value.hint or "")
 
 
