@@ -20,8 +20,10 @@ class PlatformConnection(Entry):
     control_plane: Annotated[
         str | None, Field(description="control plane cluster that it runs in; null where the site has one")
     ] = None
-    ranges: Annotated[
-        tuple[str, ...], Field(description="its addresses as our workers reach it; none means nobody reaches it")
+    ranges: Annotated[tuple[str, ...], Field(description="its addresses, where they lie outside the cluster")] = ()
+    namespaces: Annotated[
+        tuple[str, ...],
+        Field(description="namespaces of who answers at its address inside the cluster: its own, an ingress's"),
     ] = ()
     audit_level: Annotated[
         int, Field(ge=1, le=4, description="1 records what changes, 4 every request with its answer")
@@ -85,7 +87,10 @@ class Installation(Entry):
     platform: PlatformConnection
     database: DatabaseConnection
     delivery_ranges: Annotated[
-        tuple[str, ...], Field(description="addresses of the delivery repository; none means nobody reaches it")
+        tuple[str, ...], Field(description="addresses of the delivery repository, where they lie outside the cluster")
+    ] = ()
+    delivery_namespaces: Annotated[
+        tuple[str, ...], Field(description="namespaces of who answers at its address inside the cluster")
     ] = ()
     delivery_user: Annotated[str, Field(description="user name that git gives over HTTPS")] = "tenantry"
     known_hosts: Annotated[

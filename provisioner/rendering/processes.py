@@ -62,7 +62,7 @@ def server_processes(site: Site, installation: Installation) -> tuple[Process, .
     """The server's processes, one for each role of `tenantry serve`. Only who makes tenants holds the bootstrap key."""
     platform, database = installation.platform, installation.database
     store = Flow((database.port,), database.ranges, (database.namespace,) if database.namespace else ())
-    to_platform = Flow((platform.port,), platform.ranges)
+    to_platform = (Flow((platform.port,), platform.ranges), Flow((), namespaces=platform.namespaces))
     runtime = Mount("runtime", "secret", "tenantry-runtime")
     return (
         Process(
@@ -84,7 +84,7 @@ def server_processes(site: Site, installation: Installation) -> tuple[Process, .
                 Mount("delivery", "secret", "tenantry-delivery"),
                 Mount("git", "configMap", "tenantry-git", 0o555),
             ),
-            flows=_leading(store, to_platform, _to_delivery(site, installation), *_to_replicas(site, installation)),
+            flows=_leading(store, *to_platform, *_to_delivery(site, installation), *_to_replicas(site, installation)),
             cpu="250m",
             memory="512Mi",
             memory_limit="1Gi",
@@ -93,7 +93,7 @@ def server_processes(site: Site, installation: Installation) -> tuple[Process, .
         Process(
             role=Role.TENANTS,
             mounts=(runtime, Mount("bootstrap", "secret", "tenantry-bootstrap")),
-            flows=_leading(store, to_platform),
+            flows=_leading(store, *to_platform),
             cpu="50m",
             memory="256Mi",
             memory_limit="512Mi",
@@ -101,7 +101,7 @@ def server_processes(site: Site, installation: Installation) -> tuple[Process, .
         Process(
             role=Role.RECONCILER,
             mounts=(runtime,),
-            flows=_leading(store, to_platform),
+            flows=_leading(store, *to_platform),
             cpu="250m",
             memory="512Mi",
             memory_limit="1Gi",
@@ -128,10 +128,10 @@ def _to_replicas(site: Site, installation: Installation) -> tuple[Flow, ...]:
     )
 
 
-def _to_delivery(site: Site, installation: Installation) -> Flow:
+def _to_delivery(site: Site, installation: Installation) -> tuple[Flow, ...]:
     place = urlsplit(site.delivery.url) if "://" in site.delivery.url else None
-    port = place.port if place else None
-    return Flow((port or (22 if delivery_over_ssh(site) else 443),), installation.delivery_ranges)
+    port = (place.port if place else None) or (22 if delivery_over_ssh(site) else 443)
+    return Flow((port,), installation.delivery_ranges), Flow((), namespaces=installation.delivery_namespaces)
 
 
 def _leading(*flows: Flow) -> tuple[Flow, ...]:
