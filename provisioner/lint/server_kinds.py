@@ -161,6 +161,12 @@ ENGINES: Mapping[EngineKind, Profile] = {
                 "--skip-tokenizer-init",
             )
         ),
+        paths=frozenset(
+            (
+                *("/", "/health", "/health_generate", "/ping", "/v1/models", "/metrics", "/version", "/docs"),
+                *("/get_model_info", "/model_info", "/get_server_info", "/server_info", "/get_load", "/openapi.json"),
+            )
+        ),
         blind_paths=frozenset(("/v1/models", "/metrics", "/get_model_info", "/model_info")),
         metric_prefix="sglang:",
     ),

@@ -118,10 +118,25 @@ def is_named(world: World, kind: str, name: str, namespace: str | None) -> bool:
 
 @lru_cache(maxsize=2)
 def references(world: World) -> tuple[Reference, ...]:
-    """Every reference of a pod that must be met for it to start; optional ones and holes are left out."""
+    """Every reference of pods, Ingresses and scalers that must be met; optional ones and holes are left out."""
     found = [reference for pod in every_pod(world) for reference in _of_pod(pod)]
     found += [reference for pod in every_pod(world) for reference in _of_containers(pod)]
+    found += _of_ingresses(world)
+    found += _of_authentications(world)
     return tuple(item for item in found if item.name and not has_hole(item.name))
+
+
+def _of_ingresses(world: World) -> Iterator[Reference]:
+    for ingress in world.of_kind("Ingress"):
+        is_made = any(key.startswith(("cert-manager.io/", "kubernetes.io/tls-acme")) for key in ingress.annotations)
+        for path, item in () if is_made else items(ingress.value, "spec", "tls"):
+            yield Reference(ingress, (*path, "secretName"), "Secret", _name(item, "secretName"))
+
+
+def _of_authentications(world: World) -> Iterator[Reference]:
+    for found in world.of_kind("TriggerAuthentication"):
+        for path, item in items(found.value, "spec", "secretTargetRef"):
+            yield Reference(found, (*path, "name"), "Secret", _name(item, "name"), text(item, "key"))
 
 
 _NAMED_FIELDS = {

@@ -218,6 +218,20 @@ def app_name_too_long(world: World) -> Iterator[Hit]:
             yield Hit(at=found, path=("metadata", "name"), message=message, fix="shorten the name")
 
 
+@rule("application-source-two-tools", Severity.ERROR)
+def application_source_two_tools(world: World) -> Iterator[Hit]:
+    """A source is to be rendered by more than one tool.
+
+    `helm`, `kustomize`, `directory` and `plugin` exclude each other: Argo CD reports "multiple application sources
+    defined" and renders nothing.
+    """
+    for app, source in _sources(world):
+        tools = [name for name in ("helm", "kustomize", "directory", "plugin") if mapping(source.value, name)]
+        if len(tools) > 1:
+            message = f"rendering application `{app.name}`: one source has several tools: `{', '.join(tools)}`"
+            yield Hit(at=app.at, path=(*source.path, tools[1]), message=message, fix="keep one of them")
+
+
 @rule("application-namespace-too-long", Severity.ERROR)
 def application_namespace_too_long(world: World) -> Iterator[Hit]:
     """An Application delivers into a namespace whose name is too long, or will be once its template is filled in.

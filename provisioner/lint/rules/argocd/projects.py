@@ -9,7 +9,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.applications import App, applications
 from provisioner.lint.joins.deliveries import deliveries
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import items, literal
+from provisioner.lint.values import items, literal, look
 from provisioner.lint.world import Object, World
 
 _CLUSTER_KINDS = frozenset(
@@ -52,6 +52,31 @@ def app_project_unknown(world: World) -> Iterator[Hit]:
                 message=f"looking up project of application `{app.name}`: there is no such AppProject: `{name}`",
                 fix=f"write `{near}`" if near else f"name one of: {', '.join(sorted(names))}",
             )
+
+
+@rule("application-project-forbids-namespace", Severity.ERROR)
+def app_project_forbids_namespace(world: World) -> Iterator[Hit]:
+    """An Application delivers an object into a namespace that its AppProject does not permit.
+
+    A namespace in a manifest wins over the Application's. The project's `spec.destinations` must list it for the same
+    cluster; otherwise the sync fails: "namespace … is not permitted in project".
+    """
+    found = dict(deliveries(world))
+    for app, project in _governed(world):
+        delivery, server = found.get(app), literal(app.spec, "destination", "server")
+        entries = [entry for _, entry in items(project.value, "spec", "destinations")]
+        if delivery is None or server is None or any(str(look(one, "namespace")).startswith("!") for one in entries):
+            continue
+        here = [literal(one, "namespace") for one in entries if _matches(literal(one, "server"), server)]
+        for one in delivery.objects:
+            space = one.namespace
+            if here and space and space != app.namespace and not any(_matches(pattern, space) for pattern in here):
+                yield Hit(
+                    at=one,
+                    path=("metadata", "namespace"),
+                    message=f"delivering by application `{app.name}`: its project does not permit namespace `{space}`",
+                    fix=f"remove the namespace, or add it to the destinations of `{project.name}`",
+                )
 
 
 @rule("application-namespace-not-allowed", Severity.ERROR)

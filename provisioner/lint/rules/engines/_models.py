@@ -162,6 +162,12 @@ def shape_of(engine: Engine, catalog: Catalog) -> Shape | None:
     return _BY_NAME.get(short) or _in_fewer_bits(short)
 
 
+def is_published_whole(engine: Engine) -> bool:
+    """Whether the model is known, under the very name of its unquantized checkpoint."""
+    shape = _PUBLISHED.get(engine.model or "")
+    return shape is not None and shape.gigabytes is None
+
+
 def _in_fewer_bits(name: str) -> Shape | None:
     """The shape of a model that is published again in fewer bits, such as `qwen3-32b-awq`."""
     base = _BY_NAME.get(_STORED_OTHERWISE.sub("", name)) if _STORED_OTHERWISE.search(name) else None

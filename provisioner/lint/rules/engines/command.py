@@ -9,6 +9,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.joins.quantities import is_accelerator
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.engines._models import is_published_whole
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import World
@@ -19,6 +20,8 @@ _STARTING_IMAGES = re.compile(
 """Images whose entry point is the server itself, so that `args` are its flags."""
 _LAYERS = ("-ngl", "--n-gpu-layers", "--gpu-layers")
 _STORED = {"awq": r"(?<![a-z])awq(?![a-z])", "gptq": r"(?<![a-z])gptq(?![a-z])"}
+_ONLY_STORED = frozenset(["awq", "awq_marlin", "gptq", "gptq_marlin"])
+"""Quantizations that cannot be done while loading."""
 _READS = {
     "awq": frozenset(["awq", "awq_marlin", "auto_awq", "compressed-tensors", "auto", "moe_wna16", "ipex", "inc"]),
     "gptq": frozenset(
@@ -67,14 +70,19 @@ def quantization_against_weights(world: World) -> Iterator[Hit]:
     """The engine is told another quantization than the one the weights are stored in.
 
     vLLM compares `--quantization` with the checkpoint's own and refuses: "Quantization method specified in the model
-    config does not match". A checkpoint that is quantized already needs no flag.
+    config does not match". A checkpoint that is quantized already needs no flag; AWQ and GPTQ of one that is not are
+    "Cannot find the config file for awq".
     """
     for engine in engines(world):
         flag, model = engine.find("quantization"), (engine.model or "").rpartition("/")[2].lower()
         stored = next((name for name, pattern in _STORED.items() if re.search(pattern, model)), None)
-        if engine.kind is not EngineKind.VLLM or flag is None or flag.value is None or stored is None:
+        if engine.kind is not EngineKind.VLLM or flag is None or not flag.value:
             continue
-        if flag.value.lower() not in _READS[stored] and flag.value:
+        if stored is None and flag.value.lower() in _ONLY_STORED and is_published_whole(engine):
+            message = f"loading {engine.model}: its weights are not quantized, the engine is told `{flag.value}`"
+            fix = f"name a checkpoint in {flag.value}, or remove {flag.name}"
+            yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix=fix)
+        elif stored is not None and flag.value.lower() not in _READS[stored]:
             message = f"loading {engine.model}: its weights are {stored.upper()}, the engine is told `{flag.value}`"
             yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix=f"remove {flag.name}")
 

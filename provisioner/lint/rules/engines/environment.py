@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from provisioner.domain.finding import Severity
-from provisioner.lint.model_servers import Engine, engines
+from provisioner.lint.joins.slips import distance
+from provisioner.lint.model_servers import Engine, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._cache import is_hub_name, keeps_models
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, look, mapping
+from provisioner.lint.vllm_variables import VLLM_VARIABLES
 from provisioner.lint.world import World
 
+_SLIP = 2
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _NO_DEVICE = frozenset(["", "-1", "none", "void", "NoDevFiles"])
 _NOT_ROUTABLE = ("0.0.0.0", "127.", "localhost", "::")  # noqa: S104  what manifests set by mistake
@@ -22,6 +26,38 @@ _TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT",
 _GATED = re.compile(r"^(meta-llama/|google/gemma|mistralai/(Mistral-Large|Codestral)|black-forest-labs/FLUX.1-dev)")
 _NCCL = re.compile(r"^(NCCL_(IB|SOCKET|NET|CROSS|TOPO)|GLOO_SOCKET|UCX_|NVSHMEM_)")
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+@lru_cache(maxsize=1024)
+def _meant_variable(name: str) -> str | None:
+    return next((known for known in sorted(VLLM_VARIABLES) if distance(name, known) <= _SLIP), None)
+
+
+@rule("engine-variable-misspelt", Severity.WARNING)
+def engine_variable_misspelt(world: World) -> Iterator[Hit]:
+    """A variable for vLLM is almost one that it reads.
+
+    Nobody reads the misspelt one, so the setting is not in effect. Known are the variables of the releases up to 0.32.
+    """
+    for engine in engines(world):
+        for name in engine.environment if engine.kind is EngineKind.VLLM else ():
+            if name.startswith("VLLM_") and name not in VLLM_VARIABLES and (near := _meant_variable(name)):
+                path = engine.variable(name) or engine.container.path
+                message = f"reading environment: vLLM does not read `{name}`"
+                yield Hit(at=engine.pod.owner, path=path, message=message, fix=f"did you mean {near}?")
+
+
+@rule("engine-version-switched-off", Severity.WARNING)
+def engine_version_switched_off(world: World) -> Iterator[Hit]:
+    """vLLM is told to use its old engine, which its release no longer has.
+
+    Since 0.11 there is only V1; `VLLM_USE_V1=0` ends with an error or is ignored.
+    """
+    for engine in engines(world):
+        version, path = vllm_version(engine), engine.variable("VLLM_USE_V1")
+        if version is not None and version >= (0, 11) and engine.environment.get("VLLM_USE_V1") == "0" and path:
+            message = f"reading environment: release {version[0]}.{version[1]} has no old engine: `VLLM_USE_V1=0`"
+            yield Hit(at=engine.pod.owner, path=path, message=message, fix="remove it")
 
 
 @rule("visible-devices-by-hand", Severity.WARNING)

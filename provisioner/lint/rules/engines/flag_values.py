@@ -58,6 +58,9 @@ def _refusal(engine: Engine, flag: Flag, value: str) -> str | None:
         largest = 65535 if concept == "port" else 100_000
         fits = re.fullmatch(r"\d{1,6}", value) is not None and 1 <= int(value) <= largest
         return None if fits else f"it must be a whole number from 1 to {largest}"
+    if flag.name == "--lora-modules" and engine.kind is EngineKind.VLLM:
+        is_pair = "=" in value or value.lstrip().startswith("{")
+        return None if is_pair else "it must be name=path, or JSON"
     if flag.name in _POSITIVE and re.fullmatch(r"-?\d+", value) and int(value[:9]) < 1:
         return "it must be at least 1"
     if engine.kind is EngineKind.VLLM and flag.name in VLLM_AMOUNTS:
@@ -104,6 +107,45 @@ def engine_flag_value_unknown(world: World) -> Iterator[Hit]:
             message = f"reading arguments of vLLM: {flag.name} knows no `{flag.value[:40]}`"
             fix = f"did you mean {near}?" if near else f"write one of: {', '.join(sorted(known))}"
             yield _hit(engine, flag, message, fix)
+
+
+_ELSEWHERE: Mapping[str, Mapping[EngineKind, str]] = {
+    "--max-model-len": {
+        EngineKind.SGLANG: "--context-length",
+        EngineKind.TGI: "--max-total-tokens",
+        EngineKind.LLAMA_CPP: "--ctx-size",
+    },
+    "--gpu-memory-utilization": {EngineKind.SGLANG: "--mem-fraction-static", EngineKind.TGI: "--cuda-memory-fraction"},
+    "--max-num-seqs": {
+        EngineKind.SGLANG: "--max-running-requests",
+        EngineKind.TGI: "--max-concurrent-requests",
+        EngineKind.LLAMA_CPP: "--parallel",
+    },
+    "--enforce-eager": {EngineKind.SGLANG: "--disable-cuda-graph"},
+    "--enable-prefix-caching": {EngineKind.SGLANG: "nothing: it is the default"},
+    "--max-num-batched-tokens": {EngineKind.SGLANG: "--chunked-prefill-size"},
+    "--served-model-name": {EngineKind.LLAMA_CPP: "--alias"},
+    "--tensor-parallel-size": {EngineKind.TGI: "--num-shard", EngineKind.LLAMA_CPP: "--split-mode"},
+    "--context-length": {EngineKind.TGI: "--max-total-tokens", EngineKind.LLAMA_CPP: "--ctx-size"},
+    "--model-path": {EngineKind.TGI: "--model-id", EngineKind.LLAMA_CPP: "--model"},
+    "--model-id": {EngineKind.SGLANG: "--model-path", EngineKind.LLAMA_CPP: "--model"},
+}
+"""Flags of one engine that others do not have, and what they call it."""
+
+
+@rule("engine-flag-of-another", Severity.ERROR)
+def engine_flag_of_another(world: World) -> Iterator[Hit]:
+    """A model server is given a flag of another one.
+
+    Its parser ends with "unrecognized arguments", and the pod restarts for ever. It happens when one engine takes the
+    place of another in a manifest.
+    """
+    for engine in engines(world):
+        for flag in engine.flags:
+            right = _ELSEWHERE.get(flag.name, {}).get(engine.kind)
+            if right is not None:
+                message = f"reading arguments of {engine.kind}: it has no `{flag.name}`"
+                yield _hit(engine, flag, message, f"use {right}")
 
 
 @rule("engine-input-fills-context", Severity.ERROR)

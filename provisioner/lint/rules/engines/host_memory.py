@@ -1,4 +1,4 @@
-"""The host's memory of a model server: what loading and serving takes beside the GPUs."""
+"""What a model server takes of its host beside the GPUs: memory while it loads, cores while it serves."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _GIB = 2**30
 _PYTHON = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
 _SHARE_ON_GPU = 8
 """Weights pass through the page cache, which the kernel takes back; with less than an eighth it does nothing else."""
+_LEAST_CORES = Decimal("0.5")
 _ROUGH = 0.8
 """A size that only the model's name tells is taken this much smaller."""
 
@@ -60,6 +61,23 @@ def memory_limit_below_weights(world: World) -> Iterator[Hit]:
         need = weights.loaded_bytes * (1 if weights.is_exact else _ROUGH)
         if limit < need:
             yield _told(engine, limit, f"the weights alone are {need / _GIB:.1f} GiB")
+
+
+@rule("engine-cpu-tiny", Severity.WARNING)
+def engine_cpu_tiny(world: World) -> Iterator[Hit]:
+    """A model server on GPUs asks for less than half a core, or may not use more.
+
+    Tokenizing, scheduling and sampling run on the CPU: the GPUs wait for it, and probes time out. `8m` is eight
+    thousandths of a core.
+    """
+    for engine in engines(world):
+        for part in ("requests", "limits"):
+            path = ("resources", part, "cpu")
+            cores = amount(look(engine.container.value, *path))
+            if engine.kind in _PYTHON and engine.gpus and cores is not None and 0 < cores < _LEAST_CORES:
+                message = f"sizing {engine.kind}: {part} of `{float(cores):g}` cores leave its GPUs waiting"
+                where = (*engine.container.path, *path)
+                yield Hit(at=engine.pod.owner, path=where, message=message, fix="give it a few cores for each GPU")
 
 
 def _told(engine: Engine, limit: Decimal, fact: str) -> Hit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from provisioner.catalog.fields import FieldPath
@@ -16,6 +17,7 @@ from provisioner.lint.world import World
 _CUT = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
 _SCALE_BLOCK = 128
 """Block-wise FP8 checkpoints have one scale for 128 columns; a cut through a block is refused."""
+_MIXTURE = re.compile(r"-a\d+b|\d+x\d+b|deepseek-(r1|v3)|gpt-oss|glm-4\.5|kimi|minimax|next|scout|maverick")
 _UNUSUAL = frozenset([3, 5, 6, 7])
 
 
@@ -126,6 +128,21 @@ def tensor_parallel_unusual(world: World) -> Iterator[Hit]:
         if tensor in _UNUSUAL and engine.kind in _CUT and shape_of(engine, world.catalog) is None:
             message = f"cutting {engine.model or 'the model'}: few models can be divided over GPUs: `{tensor}`"
             yield Hit(at=engine.pod.owner, path=_flag_path(engine, "tensor"), message=message, fix="use 2, 4 or 8")
+
+
+@rule("expert-parallel-without-experts", Severity.ERROR)
+def expert_parallel_without_experts(world: World) -> Iterator[Hit]:
+    """vLLM is told to spread experts of a model that has none.
+
+    `--enable-expert-parallel` is for mixtures of experts; for a dense model vLLM ends with "Number of experts in the
+    model must be greater than 0 when expert parallelism is enabled".
+    """
+    for engine in engines(world):
+        flag = engine.find("--enable-expert-parallel")
+        is_dense = shape_of(engine, world.catalog) is not None and not _MIXTURE.search((engine.model or "").lower())
+        if engine.kind is EngineKind.VLLM and flag is not None and flag.value not in ("false", "False") and is_dense:
+            message = f"reading arguments of vLLM: {engine.model} has no experts: `{flag.name}`"
+            yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix=f"remove {flag.name}")
 
 
 @rule("experts-cut-through-scales", Severity.ERROR)

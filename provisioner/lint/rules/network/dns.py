@@ -176,6 +176,24 @@ def _is_dns_server(labels: Any) -> bool:
     return any("dns" in str(value) for value in labels.values())
 
 
+@rule("dns-server-by-wrong-label", Severity.WARNING)
+def dns_server_by_wrong_label(world: World) -> Iterator[Hit]:
+    """A policy allows DNS to pods with a label that the cluster's DNS servers do not have.
+
+    CoreDNS carries `k8s-app: kube-dns` for historical reasons, whatever its Deployment is called; with
+    `app: kube-dns` no pod may resolve a name.
+    """
+    for policy, path, item in _dns_rules(world):
+        for place, peer in items(item, "to"):
+            found = selector(look(peer, "podSelector"))
+            wrong = found.labels.get("app") if found is not None and "k8s-app" not in found.labels else None
+            own = [pod for pod in world.pods if pod_labels(pod).get("app") == wrong]
+            if wrong in ("kube-dns", "coredns", "core-dns") and not own and look(peer, "namespaceSelector"):
+                message = f"allowing DNS: the cluster's DNS servers have no label `app: {wrong}`"
+                where = (*path, *place, "podSelector")
+                yield Hit(at=policy.object, path=where, message=message, fix="select k8s-app: kube-dns")
+
+
 @rule("dns-port-of-tenant-missing", Severity.ERROR)
 def dns_port_of_tenant_missing(world: World) -> Iterator[Hit]:
     """A policy of a tenant cluster on shared nodes allows DNS on 53 only, but the tenant's CoreDNS listens on 1053.

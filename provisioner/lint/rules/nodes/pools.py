@@ -7,6 +7,7 @@ types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,8 +16,8 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.pools import NODE_TYPE, OPERATORS, Pool, offers_of, pools, term_values
 from provisioner.lint.joins.schedule import is_cron, is_duration, seconds
 from provisioner.lint.joins.tenant import brings_nodes, only_tenant
-from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping, whole
+from provisioner.lint.rule import Hit, Located, rule
+from provisioner.lint.values import Hole, has_hole, is_known, items, literal, look, mapping, whole
 from provisioner.lint.world import TenantValues, World
 
 
@@ -116,6 +117,37 @@ def node_selector_operator(world: World) -> Iterator[Hit]:
                 yield Hit(at=tenant, path=(*path, "operator"), message=message, fix=fix)
 
 
+def _given(term: Any) -> list[Any]:
+    several = look(term, "values")
+    return several if isinstance(several, list) else [look(term, "value")] if look(term, "value") is not None else []
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Hole) or re.fullmatch(r"-?\d+", str(value)) is not None
+
+
+@rule("pool-taint-refused", Severity.ERROR)
+def pool_taint_refused(world: World) -> Iterator[Hit]:
+    """A taint of a pool or of a node profile has no key or an effect that there is not.
+
+    Effects are NoSchedule, PreferNoSchedule and NoExecute, letter by letter; nodes with another one are refused.
+    """
+    places: list[tuple[Located, FieldPath, Any]] = []
+    for pool in _every_pool(world):
+        places += [(pool.tenant, (*pool.path, *path), item) for path, item in items(pool.value, "taints")]
+    for profile in world.of_kind("NodeProfile"):
+        places += [(profile, path, item) for path, item in items(profile.value, "spec", "taints")]
+    for at, path, taint in places:
+        effect = look(taint, "effect")
+        if isinstance(effect, str) and not has_hole(effect) and effect not in _EFFECTS:
+            near = nearest_name(effect, _EFFECTS)
+            message = f"tainting nodes: there is no such effect: `{effect}`"
+            yield Hit(at=at, path=(*path, "effect"), message=message, fix=f"write {near or ', '.join(_EFFECTS)}")
+
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
 @rule("node-selector-values", Severity.ERROR)
 def node_selector_values(world: World) -> Iterator[Hit]:
     """A node type selector has values where its operator takes none, none where it needs some, or both forms at once.
@@ -131,6 +163,8 @@ def node_selector_values(world: World) -> Iterator[Hit]:
                 if single and several
                 else "Exists and DoesNotExist take no value"
                 if is_bare and (single or several)
+                else "Gt and Lt compare whole numbers"
+                if look(term, "operator") in ("Gt", "Lt") and not all(_is_number(one) for one in _given(term))
                 else "`value` or `values` is missing"
                 if not is_bare and not single and not several and look(term, "operator") in (None, *OPERATORS)
                 else ""

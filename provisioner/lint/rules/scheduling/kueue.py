@@ -55,6 +55,18 @@ def kueue_cluster_queue_missing(world: World) -> Iterator[Hit]:
             yield Hit(at=queue, path=("spec", "clusterQueue"), message=message, fix=fix)
 
 
+@rule("kueue-queue-admits-nobody", Severity.ERROR)
+def kueue_queue_admits_nobody(world: World) -> Iterator[Hit]:
+    """A ClusterQueue has no namespaceSelector, so it admits workloads of no namespace.
+
+    What is left out selects nothing; `namespaceSelector: {}` selects every namespace. Workloads stay suspended.
+    """
+    for queue in world.of_kind("ClusterQueue"):
+        if look(queue.value, "spec") is not None and look(queue.value, "spec", "namespaceSelector") is None:
+            message = f"admitting workloads: no namespace may use the queue: {shown(queue.name)}"
+            yield Hit(at=queue, path=("spec",), message=message, fix="add namespaceSelector: {} or a narrower one")
+
+
 @rule("kueue-flavor-missing", Severity.ERROR)
 def kueue_flavor_missing(world: World) -> Iterator[Hit]:
     """A ClusterQueue names a resource flavor that the folder does not hold, so the queue stays inactive.

@@ -35,6 +35,24 @@ def command_with_arguments_in_one_word(world: World) -> Iterator[Hit]:
                 yield Hit(at=pod.owner, path=(*container.path, "command", 0), message=message, fix=fix)
 
 
+@rule("shell-ignores-arguments", Severity.ERROR)
+def shell_ignores_arguments(world: World) -> Iterator[Hit]:
+    """A shell is given a program and its arguments as several words, and runs the first one only.
+
+    `sh -c` takes one word as the script; the words behind it are its `$0`, `$1` and so on. A server started that way
+    gets no argument at all.
+    """
+    for pod in every_pod(world):
+        for container in pod.containers:
+            words = [item for part in ("command", "args") for _, item in items(container.value, part)]
+            if len(words) > 3 and words[1] in ("-c", "-ec", "-lc") and re.search(r"(^|/)(ba|da|a)?sh$", str(words[0])):
+                script = str(words[2])
+                if not re.search(r"\$[0-9@*{]|\s", script.strip()) and not has_hole(script):
+                    message = f"starting container {container.name}: the shell runs {shown(script)} without arguments"
+                    fix = "write the whole line as one word, or leave the shell out"
+                    yield Hit(at=pod.owner, path=(*container.path, "command"), message=message, fix=fix)
+
+
 @rule("argument-variable-undefined", Severity.WARNING)
 def argument_variable_undefined(world: World) -> Iterator[Hit]:
     """An argument holds a variable that the container does not have.

@@ -215,6 +215,28 @@ def _installs(world: World, name: str) -> bool:
     return any(word in chart for chart in charts)
 
 
+@rule("volume-mode-against-use", Severity.ERROR)
+def volume_mode_against_use(world: World) -> Iterator[Hit]:
+    """A container mounts a claim that is a raw block device.
+
+    With `volumeMode: Block` there is no filesystem to mount: the kubelet refuses the pod, which has to name it in
+    `volumeDevices`.
+    """
+    for pod in every_pod(world):
+        claims = {
+            text(item, "name"): world.find("PersistentVolumeClaim", name, namespace=pod.namespace)
+            for _, item in items(pod.spec, "volumes")
+            if (name := text(item, "persistentVolumeClaim", "claimName"))
+        }
+        for container in pod.containers:
+            for path, mount in items(container.value, "volumeMounts"):
+                claim = claims.get(text(mount, "name"))
+                if claim is not None and look(claim.value, "spec", "volumeMode") == "Block":
+                    message = f"mounting claim: {shown(claim.name)} is a block device, with no filesystem"
+                    fix = "use volumeMode: Filesystem, or volumeDevices"
+                    yield Hit(at=pod.owner, path=(*container.path, *path), message=message, fix=fix)
+
+
 @rule("storage-class-missing", Severity.WARNING)
 def storage_class_missing(world: World) -> Iterator[Hit]:
     """A claim names a storage class that the folder does not hold, though it holds others.

@@ -1,0 +1,57 @@
+"""Files that a model server is told to read: whether anything puts them into its container."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from provisioner.domain.finding import Severity
+from provisioner.lint.model_servers import Engine, Flag, engines
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import items, text
+from provisioner.lint.world import POD_TEMPLATES, World
+
+_OFFICIAL = (
+    *("vllm/vllm-openai", "lmsysorg/sglang", "huggingface/text-generation-inference", "ggml-org/llama.cpp"),
+    *("ggerganov/llama.cpp", "ericlbuehler/mistral.rs"),
+)
+"""Images that hold an engine and nothing else: no weights, adapters, templates or certificates."""
+_IN_IMAGES = ("/vllm-workspace", "/sgl-workspace", "/workspace", "/app", "/usr", "/opt", "/etc", "/lib", "/bin")
+_FILES = (
+    *("model", "tls", "--chat-template", "--tokenizer", "--lora-modules", "--tool-parser-plugin", "--lora"),
+    *("--reasoning-parser-plugin", "--chat-template-file", "--mmproj", "--lora-paths", "--hf-config-path"),
+)
+
+
+def _path(flag: Flag) -> str | None:
+    """The absolute path that a flag names, also behind `name=`."""
+    value = (flag.value or "").rpartition("=")[2]
+    return posixpath.normpath(value) if value.startswith("/") else None
+
+
+def _is_there(engine: Engine, path: str) -> bool:
+    """Whether a path lies on a mount, or in a folder that the image brings."""
+    mounts = [text(mount, "mountPath") for _, mount in items(engine.container.value, "volumeMounts")]
+    folders = [f"/{mount.strip('/')}" for mount in mounts if mount is not None] + list(_IN_IMAGES)
+    return None in mounts or any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
+
+
+@rule("engine-file-not-mounted", Severity.WARNING)
+def engine_file_not_mounted(world: World) -> Iterator[Hit]:
+    """A model server is told to read a file that nothing puts into its container.
+
+    The images of the engines' makers hold no weights, adapters, chat templates or certificates. A path on none of the
+    container's mounts is not there, and the engine ends while it loads. Images of one's own, scripts and operators,
+    which may bring or fetch it, are left alone.
+    """
+    for engine in engines(world):
+        is_whole = engine.pod.owner.kind in POD_TEMPLATES and not engine.in_shell
+        if not is_whole or not any(name in engine.container.image for name in _OFFICIAL):
+            continue
+        for concept in _FILES:
+            flag = engine.find(concept)
+            path = _path(flag) if flag is not None and not flag.is_unknown else None
+            if flag is not None and path is not None and not _is_there(engine, path):
+                message = f"loading for {engine.kind}: nothing is mounted at `{path}`"
+                fix = "mount the volume that holds it there, or correct the path"
+                yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix=fix)
