@@ -40,6 +40,8 @@ def finding_changes(pairs: Sequence[UnitPair], extra: Sequence[tuple[str, Findin
     """What became of every finding. `extra` are those of the change itself, each with the tier that it is about."""
     seen: dict[_Key, _Seen] = {}
     for pair in pairs:
+        if pair.has_failed:  # a side that could not be rendered was not looked at: nothing is new or fixed
+            continue
         for side in ("base", "head"):
             rendition: Rendition = getattr(pair, side)
             for key, finding in _named(rendition).items():

@@ -35,6 +35,14 @@ def test_finding_that_says_something_else_is_another_one(changes: dict[str, str]
     assert told((before,), (after,)) == {"new": [after.message], "fixed": ["reading: odd"]}
 
 
+@pytest.mark.parametrize("fails_on", ["base", "head"])
+def test_nothing_is_new_or_fixed_where_a_side_could_not_be_rendered(fails_on: str) -> None:
+    sides = {"base": Rendition(findings=(wrong("odd"),)), "head": Rendition(findings=(wrong("odder"),))}
+    sides[fails_on] = Rendition(failure=(wrong("rendering: no such value"),))
+    found = report({case(): sides["base"]}, {case(): sides["head"]}).findings
+    assert (found.new, found.fixed, found.unchanged) == ((), (), ())
+
+
 def test_same_finding_of_many_endpoints_is_told_once() -> None:
     head = {}
     for name in ("ep-one", "ep-two", "ep-three"):
