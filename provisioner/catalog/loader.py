@@ -7,7 +7,7 @@ findings of all files at once. Never writes, never guesses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -58,7 +58,7 @@ def load_catalog(root: Path | None = None, *, models: Path | None = None, overla
         reading.findings.extend(_check_overlay(overlay))
         if (overlay / "versions.yaml").exists():
             pins.append(reading.entry(overlay / "versions.yaml", _VersionsFile))
-        layers.append(_layer(reading, overlay, overlay / "models", below=overlay))
+        layers.append(_layer(reading, overlay, overlay / "models", below=overlay, ours=layers[0]))
     reading.stop("loading the catalog")
     catalog = Catalog(
         tiers={name: tier for layer in layers for name, tier in layer.tiers.items()},
@@ -85,12 +85,17 @@ class _Layer:
     components: Mapping[str, Component]
 
 
-def _layer(reading: _Reading, root: Path, models: Path, *, below: Path) -> _Layer:
-    """What lies in a folder and in one of models, whose files messages name from `below`."""
+_NOTHING = _Layer(tiers={}, models={}, runtimes={}, components={})
+
+
+def _layer(reading: _Reading, root: Path, models: Path, *, below: Path, ours: _Layer = _NOTHING) -> _Layer:
+    """What lies in a folder and in one of models, whose files messages name from `below`. A folder that has the name of
+    one of `ours` and describes none itself adds templates to it."""
     reading.root = root
-    tiers = reading.entries(_tier_heads(root / "templates"), Tier, "name")
-    runtimes = reading.entries(_heads(root / "applications" / "runtimes", "runtime.yaml"), Runtime, "name")
-    components = reading.entries(_heads(root / "applications" / "stack", "component.yaml"), Component, "name")
+    applications = root / "applications"
+    tiers = reading.entries(_tier_heads(root / "templates", ours.tiers), Tier, "name")
+    runtimes = reading.entries(_heads(applications / "runtimes", "runtime.yaml", ours.runtimes), Runtime, "name")
+    components = reading.entries(_heads(applications / "stack", "component.yaml", ours.components), Component, "name")
     reading.root = below
     files = {path.stem.replace("--", "/"): path for path in _listed(models) if path.suffix == ".yaml"}
     return _Layer(
@@ -196,11 +201,12 @@ def _listed(folder: Path) -> list[Path]:
     return paths
 
 
-def _heads(folder: Path, head: str) -> dict[str, Path]:
-    return {path.name: path / head for path in _listed(folder) if path.is_dir()}
+def _heads(folder: Path, head: str, ours: Collection[str]) -> dict[str, Path]:
+    found = {path.name: path / head for path in _listed(folder) if path.is_dir()}
+    return {name: path for name, path in found.items() if path.exists() or name not in ours}
 
 
-def _tier_heads(folder: Path) -> dict[str, Path]:
-    """The tiers of a folder. One that only keeps published versions of a tier of ours describes none itself."""
-    heads = _heads(folder, "tier.yaml")
+def _tier_heads(folder: Path, ours: Collection[str]) -> dict[str, Path]:
+    """The tiers of a folder. One that only keeps published versions describes none itself."""
+    heads = _heads(folder, "tier.yaml", ours)
     return {name: head for name, head in heads.items() if head.exists() or not (head.parent / "versions").is_dir()}

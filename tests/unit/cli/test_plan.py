@@ -195,6 +195,22 @@ def test_a_template_of_a_providers_own_is_rendered(
     assert finding["file"] == "templates/_parts/customer-route.yaml.j2"
 
 
+def test_templates_of_ones_own_are_laid_over_a_runtime_of_ours(
+    request_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = tmp_path / "own" / "applications" / "runtimes" / "vllm" / "workload" / "debug.yaml.j2"
+    part.parent.mkdir(parents=True)
+    part.write_text(
+        'apiVersion: v1\nkind: Pod\nmetadata:\n  name: "{{ workload }}"\n  namespace: inference\n'
+        "spec:\n  hostNetwork: true\n  containers: []\n"
+    )
+    code, answer = planned(capsys, "-f", str(request_file), "--catalog", str(tmp_path / "own"))
+    assert (code, answer["plan"]["objects"]["Pod"]) == (1, 1)
+    found = {(finding["rule"], finding["path"]) for finding in answer["findings"]}
+    assert ("policy-host-access", "spec") in found
+    assert {finding["object"].split("/")[0] for finding in answer["findings"]} == {"Pod inference"}
+
+
 def test_regions_and_serving_are_shown(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tier", "show", "dedicated", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["regions"] == ["eu-central-1"]
