@@ -21,6 +21,9 @@ SHARED = frozenset({"NodeProvider"})
 """Kinds that several stacks publish alike, because they come from the site alone. Each stack owns the fields it applies
 and leaves the object when it goes: nodes of other tiers hang on it."""
 
+LEFT = frozenset({("NetworkPolicy", "default-deny")})
+"""Objects that our own admission policies keep in place while their namespace stands: it takes them along."""
+
 FIRST = frozenset({"CustomResourceDefinition", "Namespace", "User"})
 """Kinds that others of the same group cannot be made without."""
 
@@ -61,7 +64,7 @@ def register(
             provider=provider,
             depends_on=list(after) if kind in FIRST else first,
             protect=kind in GUARDED,
-            retain_on_delete=kind in SHARED,
+            retain_on_delete=kind in SHARED or (kind, manifest["metadata"]["name"]) in LEFT,
             aliases=[pulumi.Alias(parent=pulumi.ROOT_STACK_RESOURCE)],
         )
         name = "/".join(part for part in (within, logical_name(manifest)) if part)
