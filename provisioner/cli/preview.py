@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import time
 from dataclasses import dataclass
@@ -100,6 +101,7 @@ def preview(options: Options) -> None:
         catalog=options.catalog,
         kubernetes=options.kubernetes_version,
     )
+    gc.disable()  # a preview has ended before garbage is worth looking for
     talk = Talk(note=say, doing=_Progress().tell)
     form = (options.output, options.fail_on)
     shown = preview_printed(read_settings(), question, folder=Path.cwd(), form=form, talk=talk)

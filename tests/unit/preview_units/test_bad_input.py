@@ -89,7 +89,7 @@ def test_model_that_cannot_be_read_is_told_beside_the_tiers(workplace: Workplace
 def test_broken_versions_leave_nothing_of_their_side(workplace: Workplace) -> None:
     workplace.write("versions.yaml", CONFLICT)
     report = workplace.preview()
-    assert sorted(failures(report)) == ["dedicated", "isolated", "multinode", "partitioned", "shared"]
+    assert sorted(failures(report)) == ["dedicated", "isolated", "multinode", "partitioned", "platform", "shared"]
     assert "versions.yaml:1" in failures(report)["shared"]
     assert exit_code(report) == 1
 
