@@ -101,10 +101,13 @@ def preview(options: Options) -> None:
         catalog=options.catalog,
         kubernetes=options.kubernetes_version,
     )
-    gc.disable()  # a preview has ended before garbage is worth looking for
     talk = Talk(note=say, doing=_Progress().tell)
     form = (options.output, options.fail_on)
-    shown = preview_printed(read_settings(), question, folder=Path.cwd(), form=form, talk=talk)
+    gc.disable()  # a preview has ended before its garbage is worth looking for
+    try:
+        shown = preview_printed(read_settings(), question, folder=Path.cwd(), form=form, talk=talk)
+    finally:
+        gc.enable()
     print(shown.text.encode("utf-8", "backslashreplace").decode("utf-8"))
     for table in shown.tables:
         print(f"\n{table.title}")
