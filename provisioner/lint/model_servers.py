@@ -271,10 +271,10 @@ def _recognise(pod: PodTemplate, container: Container) -> Iterator[Engine]:
         kind, start = started
         yield Engine(kind, pod, container, until_end(words[start:], in_shell), in_shell)
         return
-    repository = _repository(container.image)
+    name = repository(container.image)
     has_command = any(True for _ in items(container.value, "command"))
     for kind, profile in ENGINES.items():
-        if profile.runs_image(repository) and not has_command and _is_plain(words):
+        if profile.runs_image(name) and not has_command and _is_plain(words):
             yield Engine(kind, pod, container, tuple(words), in_shell)
             return
 
@@ -302,8 +302,8 @@ def _started(words: Sequence[Word]) -> tuple[EngineKind, int] | None:
     return None
 
 
-def _repository(image: str) -> str:
-    """The image's name without registry's tag and digest."""
+def repository(image: str) -> str:
+    """The name of an image without tag and digest, in lower case."""
     name = image.partition("@")[0]
     head, slash, last = name.rpartition("/")
     return f"{head}{slash}{last.partition(':')[0]}".lower()

@@ -106,11 +106,11 @@ def _cycles(templates: Mapping[str, str]) -> Iterator[Oddity]:
 def _included(name: str, text: str, templates: Mapping[str, str]) -> list[tuple[int, str]]:
     """What a template always includes, imports or extends, with the line; what an `if` decides may end."""
     try:
-        parsed = Environment().parse(text)  # noqa: S701 - only parses
+        statements = list(_always(Environment().parse(text)))  # noqa: S701 - only parses
     except (TemplateSyntaxError, RecursionError):
         return []
     found = []
-    for node in _always(parsed):
+    for node in statements:
         target = getattr(node, "template", None)
         if isinstance(target, nodes.Const) and isinstance(target.value, str):
             found += [(node.lineno, other) for other in _named(name, target.value, templates)]

@@ -222,8 +222,8 @@ def appset_name_invalid(world: World) -> Iterator[Hit]:
     """
     for found, spec in _sets(world):
         written = text(spec, "template", "metadata", "name")
-        bare = re.sub(r"\{\{.*?\}\}", "a", written or "", flags=re.DOTALL)
-        if bare and not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", bare):
+        bare = re.sub(r"\{\{[^{}]{0,200}\}\}", "a", written or "")
+        if bare and "{{" not in bare and not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", bare):
             yield Hit(
                 at=found,
                 path=("spec", "template", "metadata", "name"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.scaling import engines_in, pods_made_by
-from provisioner.lint.model_servers import Engine, group_size
+from provisioner.lint.model_servers import Engine, group_size, repository
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import items
 from provisioner.lint.world import Container, Object, PodTemplate, World
@@ -17,9 +17,10 @@ _RAY_PORT = 6379
 """Where `ray start --head` listens unless it is told otherwise."""
 _SCRIPT = r"multi-node-serving\.sh "
 """vLLM's own script for groups, which starts Ray."""
-_RAY_HEAD = re.compile(rf"ray start\b[^\n;&|]*--head[^\n;&|]*|{_SCRIPT}leader[^\n;&|]*")
+_RAY_HEAD = re.compile(rf"ray start\b[^\n;&|]{{0,500}}?--head[^\n;&|]{{0,500}}|{_SCRIPT}leader[^\n;&|]{{0,500}}")
 _RAY_JOIN = re.compile(
-    rf"ray start\b[^\n;&|]*--address[= ][\"']?[^\s\"':]+:(?P<port>\d{{1,5}})|{_SCRIPT}worker(?P<rest>[^\n;&|]*)"
+    rf"ray start\b[^\n;&|]{{0,500}}?--address[= ][\"']?[^\s\"':]{{1,253}}:(?P<port>\d{{1,5}})"
+    rf"|{_SCRIPT}worker(?P<rest>[^\n;&|]{{0,500}})"
 )
 _PORT = re.compile(r"--(?:ray_|ray-)?port[= ](\d{1,5})")
 _ALIKE = (
@@ -153,5 +154,5 @@ def group_images_differ(world: World) -> Iterator[Hit]:
 
 
 def _same_repository(one: str, other: str) -> bool:
-    parts = [re.fullmatch(r"(.+?)(?::[\w.-]+)?(?:@.*)?", image) for image in (one, other)]
-    return all(parts) and len({found[1] for found in parts if found}) == 1
+    names = {repository(image) for image in (one, other)}
+    return len(names) == 1

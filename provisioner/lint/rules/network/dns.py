@@ -187,8 +187,9 @@ def dns_server_by_wrong_label(world: World) -> Iterator[Hit]:
         for place, peer in items(item, "to"):
             found = selector(look(peer, "podSelector"))
             wrong = found.labels.get("app") if found is not None and "k8s-app" not in found.labels else None
-            own = [pod for pod in world.pods if pod_labels(pod).get("app") == wrong]
-            if wrong in ("kube-dns", "coredns", "core-dns") and not own and look(peer, "namespaceSelector"):
+            if wrong not in ("kube-dns", "coredns", "core-dns") or not look(peer, "namespaceSelector"):
+                continue
+            if not any(True for _ in world.pods_of({"app": wrong}, namespace=None)):
                 message = f"allowing DNS: the cluster's DNS servers have no label `app: {wrong}`"
                 where = (*path, *place, "podSelector")
                 yield Hit(at=policy.object, path=where, message=message, fix="select k8s-app: kube-dns")
