@@ -32,6 +32,13 @@ class Cluster:
     name: str
     kubeconfig: Path
 
+    def kubectl(self, *arguments: str, text: str | None = None) -> str:
+        """What kubectl prints; fails the test when it fails."""
+        command = [require_engine("kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=START_SECONDS)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
 
 @pytest.fixture(scope="module", params=["kube-apiserver", "embedded"])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
@@ -47,8 +54,10 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             stack.enter_context(_embedded(folder, "--attach", str(kubeconfig)))
         else:
             stack.enter_context(_embedded(folder, "--empty", "--kubeconfig", str(kubeconfig)))
-        _apply_namespaces(kubeconfig)
-        yield Cluster(request.param, _renamed(kubeconfig))
+        cluster = Cluster(request.param, _renamed(kubeconfig))
+        spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NEIGHBOURS]
+        cluster.kubectl("apply", "--server-side", "-f", "-", text=yaml.safe_dump_all(spaces))
+        yield cluster
 
 
 @contextmanager
@@ -67,15 +76,6 @@ def _embedded(folder: Path, *arguments: str) -> Iterator[None]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=START_SECONDS)
-
-
-def _apply_namespaces(kubeconfig: Path) -> None:
-    manifests = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NEIGHBOURS]
-    command = [require_engine("kubectl"), "--kubeconfig", str(kubeconfig), "apply", "--server-side", "-f", "-"]
-    done = subprocess.run(
-        command, input=yaml.safe_dump_all(manifests), capture_output=True, text=True, timeout=START_SECONDS
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def _renamed(path: Path) -> Path:
