@@ -135,7 +135,8 @@ def _report(options: PlaneOptions, target: Target, attached: Attached) -> Iterab
     yield f"attached to: {target.context} ({target.url})"
     yield from (f"plays: {role.value}" for role in Role if role in found.roles)
     yield "plays: tenant clusters, whole: API server, nodes, pods of runtimes as processes, Gateways, KEDA"
-    yield from (f"leaves to the cluster: {role.value}: {why}" for role, why in found.left.items())
+    for role, why in found.left.items():
+        yield f"leaves to the cluster: {role.value.partition(':')[0]}, since {why}"
     yield from (f"installed definition: {name}" for name in found.missing)
     yield f"control plane cluster and tenant clusters: {attached.url}"
     yield f"kubeconfig: {options.kubeconfig}"

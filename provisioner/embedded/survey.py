@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
-from provisioner.domain.errors import RejectedError, RetryableError
+from provisioner.domain.errors import NotFoundError, RejectedError, RetryableError
 from provisioner.embedded.controllers.api import Api, Json
 from provisioner.embedded.controllers.core.kinds import CONFIG_MAP
-from provisioner.embedded.controllers.loop import is_true
 from provisioner.embedded.controllers.manifests import parse_manifests
 from provisioner.embedded.troupe import Role
 from provisioner.platform.interface import Kind
@@ -106,12 +105,25 @@ async def install_definitions(api: Api, found: Survey) -> None:
             reason="DefinitionsMissing",
             hint="have them installed by somebody who may, or bind the ClusterRole of the how-to on playgrounds",
         ) from error
-    waiting = set(found.missing)
+    waiting = dict(found.missing)
     try:
         async with asyncio.timeout(_ESTABLISHED_SECONDS):
             while waiting:
-                present = await api.list(DEFINITION)
-                waiting -= {item["metadata"]["name"] for item in present if is_true(item, "Established")}
+                waiting = {name: entry for name, entry in waiting.items() if not await _is_served(api, entry)}
                 await asyncio.sleep(_LOOK_SECONDS)
     except TimeoutError as error:
         raise RetryableError(f"installing definitions: not served yet: {', '.join(sorted(waiting))}") from error
+
+
+async def _is_served(api: Api, definition: Json) -> bool:
+    """Whether objects of it can be listed: an API server goes on preparing after it calls a definition established."""
+    spec = definition["spec"]
+    names, version = spec["names"], spec["versions"][0]["name"]
+    kind = Kind(spec["group"], version, names["kind"], names["plural"], namespaced=spec["scope"] == "Namespaced")
+    try:
+        await api.list(kind)
+    except (NotFoundError, RetryableError):
+        return False
+    except RejectedError:
+        return True  # kinds that nobody plays are not ours to look at
+    return True
