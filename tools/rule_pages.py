@@ -23,8 +23,10 @@ from provisioner.lint.rule import Rule
 from provisioner.lint.rules import areas, every_rule, modules, rules_of
 
 SAMPLES = Path(__file__).resolve().parents[1] / "tests" / "lint" / "rules"
-LONGEST = 60
-"""Lines of a sample that a page shows."""
+LONGEST = 90
+"""Lines of a sample that a page can be made from."""
+AROUND, HEAD = 12, 5
+"""Lines that an excerpt shows before what was found, and of the beginning of its object."""
 UNTOLD = {"file-unreadable", "file-link-loop", "file-too-large", "rule-failed"}
 """Rules that no sample in a repository can break."""
 
@@ -88,11 +90,33 @@ def _samples(rule: str, findings: Sequence[Finding]) -> Iterator[str]:
     bad, good = _files(rule, "bad"), _files(rule, "good")
     name = next((finding.file for finding in findings if finding.file in bad), next(iter(bad), None))
     if name is not None:
-        yield from ("## Found in", "", f"`{name}`", "", "```yaml", bad[name], "```", "")
+        line = next((finding.line for finding in findings if finding.file == name and finding.line), 1)
+        yield from ("## Found in", "", f"`{name}`", "", "```yaml", _excerpt(bad[name], line), "```", "")
+        yield from _beside(bad, name)
     yield from ("```text", *map(_told, findings), "```", "")
     better = next((other for other in (name, *good) if other in good and good[other] != bad.get(other)), None)
     if better is not None:
         yield from ("## Right", "", f"`{better}`", "", *_difference(bad.get(better), good[better]), "")
+        yield from _beside(good, better)
+
+
+def _beside(files: Mapping[str, str], name: str) -> Iterator[str]:
+    """The files of a sample that are not shown."""
+    others = ", ".join(f"`{other}`" for other in files if other != name)
+    if others:
+        yield from (f"Together with {others}.", "")
+
+
+def _excerpt(text: str, line: int) -> str:
+    """A sample, or of a long one the object and the lines around what was found."""
+    lines = text.split("\n")
+    if len(lines) <= AROUND * 2 or (line <= AROUND and len(lines) <= AROUND * 3):
+        return text
+    start = max((at for at in range(line) if lines[at].startswith("---")), default=-1) + 1
+    head = lines[start : start + HEAD]
+    first, last = max(start + HEAD, line - AROUND), min(len(lines), line + AROUND // 2)
+    gap = ["# …"] if first > start + HEAD else []
+    return "\n".join([*head, *gap, *lines[first:last], *(["# …"] if last < len(lines) else [])])
 
 
 def _files(rule: str, kind: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Whether texts are cron schedules or Go durations, as several rules need it. Pure; no rules stand here.
 
 The grammars are those of robfig/cron, which Kubernetes and the Platform use, and of Go's `time.ParseDuration`.
-Durations of Gateway API are another grammar and stand in `routes_timeouts`.
+Durations of Gateway API are another grammar and stand in `rules.routing.timeouts`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Argo CD's annotations on any object: their names and values.
 
-The waves themselves are `syncing_waves`.
+The waves themselves are `waves`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sources of Argo CD Applications: where they read from, at which revision, and whether that is there.
 
-Rules about one source by itself and its folder; what the delivered objects mean together is `applications_contents`.
+Rules about one source by itself and its folder; what the delivered objects mean together is `contents`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_LABEL = 63
 
 
 @rule("application-source-twice", Severity.ERROR)
-def app_source_twice(world: World) -> Iterator[Hit]:
+def application_source_twice(world: World) -> Iterator[Hit]:
     """An Application has both `source` and `sources`, and only `sources` counts.
 
     Argo CD ignores `source` when there is a list (user guide, Multiple Sources): what it names is never delivered.
@@ -40,7 +40,7 @@ def app_source_twice(world: World) -> Iterator[Hit]:
 
 
 @rule("application-source-missing", Severity.ERROR)
-def app_source_missing(world: World) -> Iterator[Hit]:
+def application_source_missing(world: World) -> Iterator[Hit]:
     """An Application has no source at all.
 
     Argo CD reports InvalidSpecError: there is nothing to deliver.
@@ -62,7 +62,7 @@ def _sources(world: World) -> Iterator[tuple[App, Source]]:
 
 
 @rule("application-source-path-and-chart", Severity.ERROR)
-def app_source_path_and_chart(world: World) -> Iterator[Hit]:
+def application_source_path_and_chart(world: World) -> Iterator[Hit]:
     """A source names a folder and a chart, of which it can be only one.
 
     `chart` reads from a Helm repository and `path` from Git; with both, the folder is never looked at.
@@ -78,7 +78,7 @@ def app_source_path_and_chart(world: World) -> Iterator[Hit]:
 
 
 @rule("application-source-incomplete", Severity.ERROR)
-def app_source_incomplete(world: World) -> Iterator[Hit]:
+def application_source_incomplete(world: World) -> Iterator[Hit]:
     """A source says no repository, or nothing to take from it.
 
     Argo CD wants `repoURL` and one of `path`, `chart` and (among several sources) `ref`; otherwise it reports
@@ -98,7 +98,7 @@ def app_source_incomplete(world: World) -> Iterator[Hit]:
 
 
 @rule("application-chart-without-version", Severity.ERROR)
-def app_chart_without_version(world: World) -> Iterator[Hit]:
+def application_chart_without_version(world: World) -> Iterator[Hit]:
     """A chart is delivered without a version.
 
     Argo CD refuses a chart without `targetRevision`: there is no default for it.
@@ -114,7 +114,7 @@ def app_chart_without_version(world: World) -> Iterator[Hit]:
 
 
 @rule("application-chart-with-oci-prefix", Severity.WARNING)
-def app_chart_with_oci_prefix(world: World) -> Iterator[Hit]:
+def application_chart_with_oci_prefix(world: World) -> Iterator[Hit]:
     """A chart of an OCI registry is named with `oci://`.
 
     Argo CD wants the registry and path of a Helm repository without the scheme, such as `ghcr.io/acme/charts`, and the
@@ -132,7 +132,7 @@ def app_chart_with_oci_prefix(world: World) -> Iterator[Hit]:
 
 
 @rule("application-floating-revision", Severity.WARNING)
-def app_floating_revision(world: World) -> Iterator[Hit]:
+def application_floating_revision(world: World) -> Iterator[Hit]:
     """An Application follows a branch or a range of versions.
 
     What runs changes without a change to the Application: two clusters differ, nobody can say what ran, and going back
@@ -159,7 +159,7 @@ def app_floating_revision(world: World) -> Iterator[Hit]:
 
 
 @rule("application-repository-with-credentials", Severity.ERROR)
-def app_repository_with_credentials(world: World) -> Iterator[Hit]:
+def application_repository_with_credentials(world: World) -> Iterator[Hit]:
     """The address of a repository holds a password or token.
 
     It stands in Git, in the Application, in logs and in the user interface. Credentials belong into a Secret labelled
@@ -177,7 +177,7 @@ def app_repository_with_credentials(world: World) -> Iterator[Hit]:
 
 
 @rule("application-source-path-unknown", Severity.ERROR)
-def app_source_path_unknown(world: World) -> Iterator[Hit]:
+def application_source_path_unknown(world: World) -> Iterator[Hit]:
     """An Application reads a folder that is not there.
 
     Argo CD reports "app path does not exist" and the state Unknown. Only said where the repository is there: another
@@ -206,7 +206,7 @@ def app_source_path_unknown(world: World) -> Iterator[Hit]:
 
 
 @rule("application-name-too-long", Severity.WARNING)
-def app_name_too_long(world: World) -> Iterator[Hit]:
+def application_name_too_long(world: World) -> Iterator[Hit]:
     """The name of an Application does not fit into a label.
 
     Argo CD writes it into the label `app.kubernetes.io/instance` of what it delivers (unless it tracks by annotation),
@@ -249,7 +249,7 @@ def application_namespace_too_long(world: World) -> Iterator[Hit]:
 
 
 @rule("application-source-path-absolute", Severity.ERROR)
-def app_source_path_absolute(world: World) -> Iterator[Hit]:
+def application_source_path_absolute(world: World) -> Iterator[Hit]:
     """An Application names its folder by an absolute path.
 
     `source.path` starts at the root of the repository; Argo CD answers "app path is absolute" and renders nothing.
@@ -262,7 +262,7 @@ def app_source_path_absolute(world: World) -> Iterator[Hit]:
 
 
 @rule("application-folder-without-manifests", Severity.ERROR)
-def app_folder_without_manifests(world: World) -> Iterator[Hit]:
+def application_folder_without_manifests(world: World) -> Iterator[Hit]:
     """An Application reads a folder whose manifests all stand in folders below it.
 
     Argo CD reads a plain folder without those below it unless `directory.recurse` is true (user guide, Directory), so

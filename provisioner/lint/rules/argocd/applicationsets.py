@@ -39,7 +39,7 @@ def _sets(world: World) -> Iterator[tuple[Object, Mapping[str, Any]]]:
 
 
 @rule("applicationset-template-style", Severity.ERROR)
-def appset_template_style(world: World) -> Iterator[Hit]:
+def applicationset_template_style(world: World) -> Iterator[Hit]:
     """An ApplicationSet writes parameters in the other style than the one it uses.
 
     With `goTemplate: true` a parameter is `{{.name}}`; `{{name}}` calls a function that does not exist and nothing is
@@ -89,7 +89,7 @@ def _from_go(expression: Expression, names: frozenset[str] | None) -> str | None
 
 
 @rule("applicationset-missing-key", Severity.WARNING)
-def appset_missing_key(world: World) -> Iterator[Hit]:
+def applicationset_missing_key(world: World) -> Iterator[Hit]:
     """A parameter that is missing becomes the text `<no value>`.
 
     Go templates print `<no value>` for a key that is not there, which then stands in a path, a name or a value. The
@@ -107,7 +107,7 @@ def appset_missing_key(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-option-unknown", Severity.ERROR)
-def appset_option_unknown(world: World) -> Iterator[Hit]:
+def applicationset_option_unknown(world: World) -> Iterator[Hit]:
     """An option for Go templates does not exist.
 
     `goTemplateOptions` holds `missingkey=default`, `invalid`, `zero` or `error`; Go panics on anything else, and
@@ -125,7 +125,7 @@ def appset_option_unknown(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-default-with-missing-key", Severity.WARNING)
-def appset_default_with_missing_key(world: World) -> Iterator[Hit]:
+def applicationset_default_with_missing_key(world: World) -> Iterator[Hit]:
     """A default for a missing parameter does not help, because a missing parameter is an error.
 
     With `missingkey=error` the lookup fails before `default` is asked (argo-cd issue 20594). `dig "name" "fallback" .`
@@ -159,7 +159,7 @@ def _sure_keys(spec: Mapping[str, Any]) -> set[str]:
 
 
 @rule("applicationset-unknown-parameter", Severity.ERROR)
-def appset_unknown_parameter(world: World) -> Iterator[Hit]:
+def applicationset_unknown_parameter(world: World) -> Iterator[Hit]:
     """A template uses a parameter that no generator gives.
 
     It becomes `<no value>`, or stays as `{{name}}` in the text, or fails, by style and options: never what was meant.
@@ -190,7 +190,7 @@ def _used(inner: str, go: bool) -> tuple[str, ...]:
 
 
 @rule("applicationset-parameter-not-everywhere", Severity.ERROR)
-def appset_parameter_not_everywhere(world: World) -> Iterator[Hit]:
+def applicationset_parameter_not_everywhere(world: World) -> Iterator[Hit]:
     """An element of a list lacks a parameter that the template uses.
 
     The Application of that element gets `<no value>` or `{{name}}` in the place of it, or is not generated at all.
@@ -224,7 +224,7 @@ def _has_branches(part: Any) -> bool:
 
 
 @rule("applicationset-name-not-unique", Severity.ERROR)
-def appset_name_not_unique(world: World) -> Iterator[Hit]:
+def applicationset_name_not_unique(world: World) -> Iterator[Hit]:
     """The Applications of an ApplicationSet get the same name.
 
     Argo CD refuses to generate anything when two Applications have one name ("contains applications with duplicate
@@ -273,7 +273,7 @@ def _expressions_of(written: str) -> tuple[str, ...]:
 
 
 @rule("applicationset-deletion-wipes", Severity.INFO)
-def appset_deletion_wipes(world: World) -> Iterator[Hit]:
+def applicationset_deletion_wipes(world: World) -> Iterator[Hit]:
     """Deleting an ApplicationSet, or an element of its generator, deletes what was delivered.
 
     By default the set owns its Applications and they cascade (argo-cd issues 29600, 16721 and 18201): a renamed set
@@ -295,7 +295,7 @@ def _unsteady(spec: Mapping[str, Any]) -> str | None:
 
 
 @rule("applicationset-forgets-cluster", Severity.WARNING)
-def appset_forgets_cluster(world: World) -> Iterator[Hit]:
+def applicationset_forgets_cluster(world: World) -> Iterator[Hit]:
     """An ApplicationSet deletes the workloads of a cluster, or repository, that only its generator lost sight of.
 
     A changed label, a renewed cluster Secret or a failing API takes the element away; its Application goes, and by
@@ -324,7 +324,7 @@ def _wiping(found: Object, spec: Mapping[str, Any], fact: str) -> Hit:
 
 
 @rule("applicationset-preserve-undone", Severity.WARNING)
-def appset_preserve_undone(world: World) -> Iterator[Hit]:
+def applicationset_preserve_undone(world: World) -> Iterator[Hit]:
     """An ApplicationSet preserves what it delivered, but its template cascades all the same.
 
     `preserveResourcesOnDeletion` only leaves the finalizer out of the generated Applications; one that the template
@@ -343,7 +343,7 @@ def appset_preserve_undone(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-name-no-label", Severity.ERROR)
-def appset_name_no_label(world: World) -> Iterator[Hit]:
+def applicationset_name_no_label(world: World) -> Iterator[Hit]:
     """The name of generated Applications takes in a path or an address.
 
     A path has slashes and a server is a URL; neither may be part of an object's name, and the Application is refused.
@@ -362,7 +362,7 @@ def appset_name_no_label(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-path-is-a-map", Severity.ERROR)
-def appset_path_is_a_map(world: World) -> Iterator[Hit]:
+def applicationset_path_is_a_map(world: World) -> Iterator[Hit]:
     """A Go template prints the whole path object of a git generator.
 
     With Go templates `.path` is an object; it is printed as `map[basename:…]`. The path itself is `.path.path`

@@ -60,7 +60,7 @@ _ROUTES = {"HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "Ingress"}
 
 
 @rule("application-with-routes-only", Severity.ERROR)
-def app_with_routes_only(world: World) -> Iterator[Hit]:
+def application_with_routes_only(world: World) -> Iterator[Hit]:
     """An Application delivers routes without the workload and Service that they lead to.
 
     Argo CD does not order Applications: the route is published before anything answers, and stays when the workload
@@ -99,7 +99,7 @@ def _definitions(world: World) -> Mapping[tuple[str, str], list[tuple[App, Objec
 
 
 @rule("application-needs-definition-of-another", Severity.ERROR)
-def app_needs_definition_of_another(world: World) -> Iterator[Hit]:
+def application_needs_definition_of_another(world: World) -> Iterator[Hit]:
     """An Application delivers custom objects whose definition another Application delivers.
 
     Argo CD does not order separate Applications, and waves count within one only. The dry run of the custom object
@@ -144,7 +144,7 @@ def _groups(chart: str | None) -> tuple[str, ...]:
 
 
 @rule("application-needs-operator-of-another", Severity.ERROR)
-def app_needs_operator_of_another(world: World) -> Iterator[Hit]:
+def application_needs_operator_of_another(world: World) -> Iterator[Hit]:
     """An Application delivers custom objects whose operator another Application installs.
 
     The chart of the operator brings the definitions. Argo CD does not order separate Applications: on a new cluster
@@ -197,7 +197,7 @@ def _has_rising_waves(first: App, second: App) -> bool:
 
 
 @rule("application-values-ref-unknown", Severity.ERROR)
-def app_values_ref_unknown(world: World) -> Iterator[Hit]:
+def application_values_ref_unknown(world: World) -> Iterator[Hit]:
     """A chart takes its values from a source that no `ref` names.
 
     `$name/path` in `valueFiles` means the source with `ref: name` in the same list of sources; `$` must come first.
@@ -219,7 +219,7 @@ def app_values_ref_unknown(world: World) -> Iterator[Hit]:
 
 
 @rule("application-ref-source-with-chart", Severity.ERROR)
-def app_ref_source_with_chart(world: World) -> Iterator[Hit]:
+def application_ref_source_with_chart(world: World) -> Iterator[Hit]:
     """A source that only lends its files is a chart.
 
     `ref` cannot stand beside `chart`: Argo CD reads the files of a Git repository only (user guide, Multiple Sources).
@@ -236,7 +236,7 @@ def app_ref_source_with_chart(world: World) -> Iterator[Hit]:
 
 
 @rule("application-values-file-unknown", Severity.ERROR)
-def app_values_file_unknown(world: World) -> Iterator[Hit]:
+def application_values_file_unknown(world: World) -> Iterator[Hit]:
     """A chart takes its values from a file that is not there.
 
     Argo CD fails to render, unless `ignoreMissingValueFiles` is true. Paths are read from the chart's folder, with

@@ -1,6 +1,6 @@
 """Argo CD Applications themselves: where they deliver to, under which project, and what happens when they go.
 
-What stands in their sources is `applications` and `helm_source`, how they sync is `syncing`.
+What stands in their sources is `applications` and `helm`, how they sync is `syncing`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FINALIZERS = (
 
 
 @rule("application-destination-twice", Severity.ERROR)
-def app_destination_twice(world: World) -> Iterator[Hit]:
+def application_destination_twice(world: World) -> Iterator[Hit]:
     """An Application names its cluster twice, by address and by name.
 
     Argo CD refuses a destination that has both `server` and `name` (operator manual, declarative setup) and the
@@ -43,7 +43,7 @@ def app_destination_twice(world: World) -> Iterator[Hit]:
 
 
 @rule("application-destination-missing", Severity.ERROR)
-def app_destination_missing(world: World) -> Iterator[Hit]:
+def application_destination_missing(world: World) -> Iterator[Hit]:
     """An Application does not say to which cluster it delivers.
 
     Neither `destination.server` nor `destination.name` is set, so Argo CD reports InvalidSpecError and syncs nothing.
@@ -61,7 +61,7 @@ def app_destination_missing(world: World) -> Iterator[Hit]:
 
 
 @rule("application-destination-form", Severity.ERROR)
-def app_destination_form(world: World) -> Iterator[Hit]:
+def application_destination_form(world: World) -> Iterator[Hit]:
     """An Application's cluster name stands where the address belongs, or the other way round.
 
     `server` is the URL of an API server and `name` the name under which the cluster was registered; Argo CD looks each
@@ -86,7 +86,7 @@ def app_destination_form(world: World) -> Iterator[Hit]:
 
 
 @rule("application-finalizer-misspelt", Severity.ERROR)
-def app_finalizer_misspelt(world: World) -> Iterator[Hit]:
+def application_finalizer_misspelt(world: World) -> Iterator[Hit]:
     """An Application carries a finalizer that Argo CD does not know.
 
     Kubernetes waits until somebody removes each finalizer. Nobody removes one that is misspelt: nothing is cascaded and
@@ -108,7 +108,7 @@ def app_finalizer_misspelt(world: World) -> Iterator[Hit]:
 
 
 @rule("application-cascade-broken", Severity.WARNING)
-def app_cascade_broken(world: World) -> Iterator[Hit]:
+def application_cascade_broken(world: World) -> Iterator[Hit]:
     """An Application leaves its workloads behind although Applications beside it do not.
 
     Without `resources-finalizer.argocd.argoproj.io` deleting the Application, or pruning it from an app of apps, takes
@@ -135,7 +135,7 @@ def _delivers_applications(app: App) -> bool:
 
 
 @rule("application-leaves-workloads", Severity.INFO)
-def app_leaves_workloads(world: World) -> Iterator[Hit]:
+def application_leaves_workloads(world: World) -> Iterator[Hit]:
     """An Application that prunes by itself leaves everything behind when it is deleted.
 
     `kubectl delete` and an app of apps cascade only with the finalizer `resources-finalizer.argocd.argoproj.io` (user
@@ -159,7 +159,7 @@ def _uncascaded(app: App) -> Hit:
 
 
 @rule("application-version-unknown", Severity.ERROR)
-def app_version_unknown(world: World) -> Iterator[Hit]:
+def application_version_unknown(world: World) -> Iterator[Hit]:
     """An object of Argo CD has an API version that does not exist.
 
     Application, ApplicationSet and AppProject are served as `argoproj.io/v1alpha1` only.
@@ -175,7 +175,7 @@ def app_version_unknown(world: World) -> Iterator[Hit]:
 
 
 @rule("application-history-zero", Severity.WARNING)
-def app_history_zero(world: World) -> Iterator[Hit]:
+def application_history_zero(world: World) -> Iterator[Hit]:
     """An Application keeps no history, so that nobody can roll back to what ran before.
 
     `revisionHistoryLimit: 0` keeps no entry; the default is 10. `argocd app rollback` needs one.
@@ -191,7 +191,7 @@ def app_history_zero(world: World) -> Iterator[Hit]:
 
 
 @rule("application-delivers-twice", Severity.WARNING)
-def app_delivers_twice(world: World) -> Iterator[Hit]:
+def application_delivers_twice(world: World) -> Iterator[Hit]:
     """Two Applications deliver the same source to the same place.
 
     Both own the same objects: Argo CD warns SharedResourceWarning, each sync takes the objects over from the other, and
@@ -220,7 +220,7 @@ def app_delivers_twice(world: World) -> Iterator[Hit]:
 
 
 @rule("application-wave-without-health", Severity.INFO)
-def app_wave_without_health(world: World) -> Iterator[Hit]:
+def application_wave_without_health(world: World) -> Iterator[Hit]:
     """Waves order Applications of an app of apps although Argo CD does not wait for an Application's health.
 
     The health check of Applications was removed in Argo CD 1.8; without

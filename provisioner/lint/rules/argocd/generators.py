@@ -20,7 +20,7 @@ def _sets(world: World) -> Iterator[tuple[Object, Mapping[str, Any]]]:
 
 
 @rule("applicationset-generator-twice", Severity.ERROR)
-def appset_generator_twice(world: World) -> Iterator[Hit]:
+def applicationset_generator_twice(world: World) -> Iterator[Hit]:
     """One entry of the generators holds two of them, or none that Argo CD knows.
 
     Each entry is one generator; of several in one mapping all but one are passed over (applicationset, Matrix
@@ -43,7 +43,7 @@ def appset_generator_twice(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-matrix-of-two", Severity.ERROR)
-def appset_matrix_of_two(world: World) -> Iterator[Hit]:
+def applicationset_matrix_of_two(world: World) -> Iterator[Hit]:
     """A matrix does not join two generators.
 
     Argo CD joins exactly two; with one or three it generates nothing. Three are two matrices, one within the other.
@@ -62,7 +62,7 @@ def appset_matrix_of_two(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-nested-too-deep", Severity.ERROR)
-def appset_nested_too_deep(world: World) -> Iterator[Hit]:
+def applicationset_nested_too_deep(world: World) -> Iterator[Hit]:
     """A matrix or merge stands within another one that is within a third.
 
     Argo CD allows one level of nesting (applicationset, Matrix Generator, Restrictions).
@@ -79,7 +79,7 @@ def appset_nested_too_deep(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-merge-keys", Severity.ERROR)
-def appset_merge_keys(world: World) -> Iterator[Hit]:
+def applicationset_merge_keys(world: World) -> Iterator[Hit]:
     """A merge has no key that joins its generators.
 
     `mergeKeys` names parameters that every generator gives; without one, or with one generator only, Argo CD generates
@@ -109,7 +109,7 @@ def _lacks(generator: Mapping[str, object], key: str) -> bool:
 
 
 @rule("applicationset-for-every-cluster", Severity.INFO)
-def appset_for_every_cluster(world: World) -> Iterator[Hit]:
+def applicationset_for_every_cluster(world: World) -> Iterator[Hit]:
     """An ApplicationSet delivers to every cluster that Argo CD knows, its own included.
 
     `clusters: {}` has no selector: the local cluster counts, and each cluster that somebody registers later gets the
@@ -131,7 +131,7 @@ def appset_for_every_cluster(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-flat-list-without-go", Severity.ERROR)
-def appset_flat_list_without_go(world: World) -> Iterator[Hit]:
+def applicationset_flat_list_without_go(world: World) -> Iterator[Hit]:
     """A cluster generator hands over all clusters as one list, which only Go templates can read.
 
     `flatList: true` gives one parameter `clusters`, a list; plain replacement cannot go through it.
@@ -149,7 +149,7 @@ def appset_flat_list_without_go(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-patch-without-go", Severity.ERROR)
-def appset_patch_without_go(world: World) -> Iterator[Hit]:
+def applicationset_patch_without_go(world: World) -> Iterator[Hit]:
     """A template patch is used without Go templates, where it does not work.
 
     `templatePatch` needs `goTemplate: true` (applicationset, Template, Template Patch).
@@ -165,7 +165,7 @@ def appset_patch_without_go(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-step-matches-nothing", Severity.WARNING)
-def appset_step_matches_nothing(world: World) -> Iterator[Hit]:
+def applicationset_step_matches_nothing(world: World) -> Iterator[Hit]:
     """A step of a progressive sync selects by a label that no generated Application has.
 
     The step holds nothing, and Applications that no step holds are not synced by the set at all (applicationset,
@@ -186,7 +186,7 @@ def appset_step_matches_nothing(world: World) -> Iterator[Hit]:
 
 
 @rule("applicationset-generates-nothing", Severity.WARNING)
-def appset_generates_nothing(world: World) -> Iterator[Hit]:
+def applicationset_generates_nothing(world: World) -> Iterator[Hit]:
     """A generator has nothing to generate from.
 
     An empty list, a matrix with one, or a git generator without folders and files gives no Application, and says
@@ -214,7 +214,7 @@ def _empty(found: Object, path: FieldPath, what: str) -> Hit:
 
 
 @rule("applicationset-name-invalid", Severity.ERROR)
-def appset_name_invalid(world: World) -> Iterator[Hit]:
+def applicationset_name_invalid(world: World) -> Iterator[Hit]:
     """The name of generated Applications holds letters that no name may have.
 
     What stands around the parameters is in every name: capital letters, underscores and slashes are refused by the API

@@ -35,7 +35,7 @@ _CLUSTER_KINDS = frozenset(
 
 
 @rule("application-project-unknown", Severity.ERROR)
-def app_project_unknown(world: World) -> Iterator[Hit]:
+def application_project_unknown(world: World) -> Iterator[Hit]:
     """An Application belongs to an AppProject that nobody defines.
 
     Argo CD reports InvalidSpecError and syncs nothing until the project exists. Only said where the folder holds
@@ -55,7 +55,7 @@ def app_project_unknown(world: World) -> Iterator[Hit]:
 
 
 @rule("application-project-forbids-namespace", Severity.ERROR)
-def app_project_forbids_namespace(world: World) -> Iterator[Hit]:
+def application_project_forbids_namespace(world: World) -> Iterator[Hit]:
     """An Application delivers an object into a namespace that its AppProject does not permit.
 
     A namespace in a manifest wins over the Application's. The project's `spec.destinations` must list it for the same
@@ -114,7 +114,7 @@ def _matches(pattern: str | None, value: str | None) -> bool:
 
 
 @rule("application-project-forbids-destination", Severity.ERROR)
-def app_project_forbids_destination(world: World) -> Iterator[Hit]:
+def application_project_forbids_destination(world: World) -> Iterator[Hit]:
     """An Application delivers where its AppProject does not let it.
 
     `spec.destinations` of the project lists clusters and namespaces (with globs); an entry that begins with `!` denies.
@@ -141,7 +141,7 @@ def app_project_forbids_destination(world: World) -> Iterator[Hit]:
 
 
 @rule("application-project-forbids-source", Severity.ERROR)
-def app_project_forbids_source(world: World) -> Iterator[Hit]:
+def application_project_forbids_source(world: World) -> Iterator[Hit]:
     """An Application reads from a repository that its AppProject does not list.
 
     `spec.sourceRepos` of the project lists repositories (with globs). Argo CD answers that the repository is not
@@ -165,7 +165,7 @@ def app_project_forbids_source(world: World) -> Iterator[Hit]:
 
 
 @rule("application-project-forbids-kind", Severity.ERROR)
-def app_project_forbids_kind(world: World) -> Iterator[Hit]:
+def application_project_forbids_kind(world: World) -> Iterator[Hit]:
     """An Application delivers a cluster-wide object that its AppProject does not let it deliver.
 
     Without an entry in `spec.clusterResourceWhitelist` a project permits no cluster-scoped kind at all; the sync fails

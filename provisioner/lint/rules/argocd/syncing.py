@@ -1,6 +1,6 @@
 """How Argo CD syncs an Application: its sync options, at which place which are known, retries and what it may empty.
 
-Waves are `syncing_waves`, ignored differences `syncing_differences`.
+Waves are `waves`, ignored differences `differences`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a NetworkPolicy says and what the API server makes of it, looked at by itself.
 
-`network_pods` joins policies with pods, `dns` looks at name resolution. Sources: the Kubernetes API reference of
+`pods` joins policies with pods, `dns` looks at name resolution. Sources: the Kubernetes API reference of
 `networking.k8s.io/v1` and its validation.
 """
 

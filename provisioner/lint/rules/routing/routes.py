@@ -1,6 +1,6 @@
 """What a route matches and does on the way: paths, filters, and rules that never get a request.
 
-Backends are `routes_backends`, parents `routes_parents`, timeouts `routes_timeouts`.
+Backends are `backends`, parents `parents`, timeouts `timeouts`.
 """
 
 from __future__ import annotations
