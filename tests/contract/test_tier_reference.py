@@ -21,9 +21,8 @@ def test_linter_finds_nothing_in_the_reference(tier: str, version: tuple[int, in
     assert [(finding.reason, finding.object, finding.message) for finding in found] == []
 
 
-@pytest.mark.parametrize("connector", ["akuity", "argocd"])
-def test_linter_finds_nothing_in_what_an_installation_needs_once(connector: str) -> None:
-    found = lint_paths([FOLDER / "platform" / f"{connector}.yaml"], catalog=catalog(), kubernetes=(1, 37))
+def test_linter_finds_nothing_in_what_an_installation_needs_once() -> None:
+    found = lint_paths([FOLDER / "platform" / REFERENCE / "out"], catalog=catalog(), kubernetes=(1, 37))
     assert [(finding.reason, finding.object, finding.message) for finding in found] == []
 
 
