@@ -46,7 +46,7 @@ SiteOption = Annotated[Path | None, typer.Option(metavar="FILE", help="site.yaml
 FailOption = Annotated[FailOn, typer.Option(help="What ends with a code other than 0.")]
 FormatOption = Annotated[Output, typer.Option("--output", "-o", help="How to print the report.")]
 VersionOption = Annotated[
-    str | None, typer.Option("--kubernetes-version", help="API servers' version, such as 1.34; the newest known.")
+    str | None, typer.Option("--kubernetes-version", help="API servers' version, such as 1.34; the site's.")
 ]
 
 

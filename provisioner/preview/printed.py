@@ -85,6 +85,8 @@ def _head(report: Report) -> Iterator[str]:
 
     yield f"{report.base} -> {report.head}: {phrases.headline(report)}"
     yield phrases.basis(report)
+    if report.failed:
+        yield f"{phrases.count(report.failed, 'unit')} could not be previewed"
     if report.findings.unchanged:
         yield f"{phrases.count(len(report.findings.unchanged), 'finding')} on both sides"
 

@@ -47,7 +47,7 @@ class Question:
         fleet: bytes and name of a fleet.json; None where nothing is known to run.
         site: site.yaml; None is the installation's, else the example's.
         catalog: a folder of a provider's own that is laid over the pack.
-        kubernetes: minor version of the API servers; None is the newest one known.
+        kubernetes: minor version of the API servers; None is the site's.
     """
 
     base: str | None = None
