@@ -12,10 +12,13 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import Criticality, ExtensionPolicy, PolicyBuilder, Store, VerificationError
 
+from provisioner.admission import admit_endpoint, preview_id
+from provisioner.admission.manifests import ManifestJudge
 from provisioner.catalog.checks import check_site
 from provisioner.catalog.loader import load_catalog, load_site
 from provisioner.embedded.laptop import laptop_site, write_site
 from provisioner.embedded.pki import Pair, ensure_pki, issue
+from provisioner.rendering.pack import compile_pack
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -89,3 +92,18 @@ def test_site_of_a_laptop_is_one_that_loads_and_fits_the_catalog(tmp_path: Path)
     assert loaded == site
     assert list(check_site(loaded, load_catalog())) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pki", "site.yaml"]
+
+
+def test_policies_refuse_nothing_of_an_endpoint_on_a_laptop(tmp_path: Path) -> None:
+    site = laptop_site(repository=tmp_path, client_ca="PEM", gateway_port=8403, public_port=8402)
+    catalog = load_catalog()
+    asked = {
+        "name": "chat",
+        "tenant": "acme",
+        "model": "gemma-3-270m",
+        "region": "local",
+        "tier": "dedicated",
+        "scaling": {"minReplicas": 1, "maxReplicas": 2},
+    }
+    _, plan = admit_endpoint(asked, catalog=catalog, site=site, endpoint_id=preview_id(asked))
+    assert ManifestJudge(compile_pack(catalog, site)).findings(plan) == ()
