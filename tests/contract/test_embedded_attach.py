@@ -12,8 +12,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from provisioner.embedded.controllers.api import Api, open_session
 from provisioner.embedded.controllers.conditions import find_condition
 from provisioner.embedded.controllers.kinds import APPLICATION, INSTANCE, NODE_CLAIM, NODE_ENVIRONMENT, NODE_TYPE
@@ -24,11 +22,6 @@ from tests.contract.embedded import NAMESPACE, World, attached, create, eventual
 
 Json = dict[str, Any]
 _CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
-
-pytestmark = pytest.mark.skipif(
-    not servers.has_kube_apiserver(),
-    reason="needs kube-apiserver: install it with `setup-envtest use` and name its folder in KUBEBUILDER_ASSETS",
-)
 
 
 @asynccontextmanager

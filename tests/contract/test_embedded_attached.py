@@ -8,7 +8,6 @@ from importlib import resources
 from pathlib import Path
 
 import aiohttp
-import pytest
 import yaml
 
 from provisioner.embedded.children import Children
@@ -23,7 +22,7 @@ from provisioner.embedded.controllers.loop import Cluster, is_true, run_cluster
 from provisioner.embedded.controllers.workload.controllers import workload_controllers
 from provisioner.embedded.controllers.workload.kubelet import Kubelet
 from provisioner.embedded.faults import Faults
-from tests.conformance.servers import Server, has_kube_apiserver, kube_apiserver
+from tests.conformance.servers import Server, kube_apiserver
 from tests.contract.embedded_cluster import (
     CLOCK,
     INFERENCE,
@@ -36,10 +35,6 @@ from tests.contract.embedded_cluster import (
     stateful_set,
 )
 
-pytestmark = pytest.mark.skipif(
-    not has_kube_apiserver(),
-    reason="needs kube-apiserver: install it and etcd with setup-envtest, set KUBEBUILDER_ASSETS",
-)
 CRDS = ("gateway.networking.k8s.io.yaml", "keda.sh.yaml")
 
 
