@@ -83,7 +83,8 @@ def build(engine: str) -> bool:
         try:
             version = _go(module, "list", "-m", "-f", "{{.Version}}", PINNED[engine]).strip()
             _go(module, "generate", "./...")
-            _go(module, "build", "-trimpath", "-ldflags", _linker_flags(engine, version), "-o", "bin/", "./...", "tool")
+            flags = _linker_flags(engine, version)
+            _go(module, "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", "bin/", "./...", "tool")
         except subprocess.SubprocessError as error:
             told = getattr(error, "stderr", None) or str(error)
             print(f"error: building {engine}:\n{told.strip()[-2000:]}", file=sys.stderr, flush=True)

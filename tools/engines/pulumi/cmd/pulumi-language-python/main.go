@@ -24,7 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-//go:generate sh -c "install -D -m 755 $(go list -m -f {{.Dir}} github.com/pulumi/pulumi/sdk/v3)/python/cmd/pulumi-language-python-exec ../../bin/pulumi-language-python-exec"
+//go:generate sh -c "mkdir -p ../../bin && install -m 755 $(go list -m -f {{.Dir}} github.com/pulumi/pulumi/sdk/v3)/python/cmd/pulumi-language-python-exec ../../bin/pulumi-language-python-exec"
 
 // healthcheckInterval is how often the host asks whether the engine is still there.
 const healthcheckInterval = 5 * time.Second
