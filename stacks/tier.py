@@ -69,6 +69,6 @@ def _load_fleet(path: Path) -> Fleet:
     except OSError as error:
         raise RejectedError(
             f"reading `tenantry:fleet`: {(error.strerror or 'unreadable').lower()}: {path}",
-            hint="write it with `tenantry fleet export`",
+            hint="write it with `tenantry endpoint export`",
         ) from error
     return read_fleet(data, file=path.name)

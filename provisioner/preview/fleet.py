@@ -1,4 +1,4 @@
-"""Reads fleet.json, what runs today and how many GPUs are free, as `tenantry fleet export` writes it. Pure.
+"""Reads fleet.json, what runs today and how many GPUs are free, as `tenantry endpoint export` writes it. Pure.
 
 Whoever previews gives the bytes; nothing is opened here. What an endpoint asks for is judged when it is planned, not
 here: the form of a request may have changed since the file was written.
@@ -25,7 +25,7 @@ _MAX_FINDINGS = 20
 _MAX_TEXT = 253
 _MAX_COUNT = 1_000_000
 _FIELDS = ("id", "tenant", "request", "templateVersion", "replicas")
-_HINT = "write it anew with `tenantry fleet export`"
+_HINT = "write it anew with `tenantry endpoint export`"
 
 
 def read_fleet(data: bytes, *, file: str) -> Fleet:

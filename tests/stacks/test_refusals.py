@@ -33,7 +33,7 @@ def test_config_that_cannot_be_is_refused_in_one_message(tmp_path: Path) -> None
 
 def test_a_fleet_that_is_not_there_is_refused(tmp_path: Path) -> None:
     ran = run_stack("dedicated-eu", "--config", "fleet=nowhere.json", folder=tmp_path)
-    assert_refused(ran, "`tenantry:fleet`", "nowhere.json", "tenantry fleet export")
+    assert_refused(ran, "`tenantry:fleet`", "nowhere.json", "tenantry endpoint export")
 
 
 def test_a_stack_that_nobody_configured_is_unknown(tmp_path: Path) -> None:
