@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
@@ -23,6 +23,8 @@ from provisioner.domain.finding import Finding, Severity
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from provisioner.preview.printed import Table
 
 
 class Format(StrEnum):
@@ -41,8 +43,12 @@ def say(text: str) -> None:
 
 
 def print_json(data: object) -> None:
-    """Data for programs: indented JSON with sorted keys. Bytes of a file name that are no UTF-8 become escapes."""
-    text = json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, default=str)
+    """Data for programs: indented JSON with sorted keys."""
+    print_text(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, default=str))
+
+
+def print_text(text: str) -> None:
+    """Data as it is. Bytes of a file name that are no UTF-8 become escapes."""
     print(text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
@@ -54,6 +60,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, sty
         return
     for line in _aligned(columns, cells):
         print(line)
+
+
+def print_tables(tables: Iterable[Table]) -> None:
+    """Tables with a title each."""
+    for table in tables:
+        print(f"\n{table.title}")
+        print_table(table.columns, table.rows, styles=table.styles)
 
 
 def print_fields(fields: Mapping[str, object]) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from provisioner.cli.catalog import CatalogOption
-from provisioner.cli.output import print_table, say
+from provisioner.cli.output import print_tables, print_text, say
 from provisioner.domain.errors import RejectedError
 from provisioner.preview.printed import Output
 from provisioner.preview.threshold import FailOn
@@ -108,10 +108,8 @@ def preview(options: Options) -> None:
         shown = preview_printed(read_settings(), question, folder=Path.cwd(), form=form, talk=talk)
     finally:
         gc.enable()
-    print(shown.text.encode("utf-8", "backslashreplace").decode("utf-8"))
-    for table in shown.tables:
-        print(f"\n{table.title}")
-        print_table(table.columns, table.rows, styles=table.styles)
+    print_text(shown.text)
+    print_tables(shown.tables)
     if shown.status:
         raise typer.Exit(shown.status)
 
@@ -138,8 +136,11 @@ def _fleet(against: str | None) -> tuple[bytes, str] | None:
 
         fleet = call(lambda client: client.get_fleet())
         return fleet.model_dump_json(by_alias=True, exclude_none=True).encode(), "the server's fleet"
+    from provisioner.preview.fleet import MAX_BYTES
+
     try:
-        return Path(against).read_bytes(), against
+        with Path(against).open("rb") as stream:
+            return stream.read(MAX_BYTES + 1), against
     except OSError as error:
         raise RejectedError(
             f"reading what runs: {(error.strerror or str(error)).lower()}: {against}",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from provisioner.cli.catalog import CatalogOption
-from provisioner.cli.changes import print_publication
-from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, say
+from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, print_tables, say
 
 if TYPE_CHECKING:
     from provisioner.settings import Settings
+    from provisioner.wiring.publishing import Proposal
 
 app = typer.Typer(name="tier", help="Tiers: isolation, limits and promise sold.", no_args_is_help=True)
 
@@ -69,8 +69,8 @@ def publish_tier(
 ) -> None:
     """Publish tiers to vCluster Platform by server-side apply, where Pulumi is not wanted.
 
-    Says first what would change, as the server's own dry run has it. Fields that others own are left to them, and only
-    what was published with the tier and no version of its template names any more is removed.
+    Says first what would change and what that does to endpoints, by a dry run of the server. Fields that others own are
+    left to them, and only what was published with the tier and no version of its template names any more is removed.
 
     Examples:
 
@@ -91,10 +91,19 @@ async def _publish(settings: Settings, names: Sequence[str], *, dry_run: bool, f
     async with open_publisher(settings) as publisher:
         proposals = await publisher.propose(names, force=force)
         for proposal in proposals:
-            print_publication(proposal)
+            _print_proposal(proposal)
         for proposal in () if dry_run else proposals:
             await publisher.publish(proposal)
             say(str(proposal))
+
+
+def _print_proposal(proposal: Proposal) -> None:
+    from provisioner.preview.printed import changes_table
+
+    changes = list(proposal.differences())
+    told = f"{len(proposal.publication.changes)} objects" + ("" if changes else ", nothing changes")
+    print(f"tier {proposal.tier} {proposal.version} on {proposal.control_plane}: {told}")
+    print_tables(changes_table(f"changes of {proposal.tier}", changes))
 
 
 @app.command("freeze")

@@ -7,7 +7,7 @@ made, so that the command line starts fast and a kept one is printed at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from provisioner.preview.threshold import FailOn
 
 if TYPE_CHECKING:
-    from provisioner.preview.report import Report
+    from provisioner.preview.report import ObjectChange, Report
     from provisioner.preview.rows import Row
 
 
@@ -78,6 +78,13 @@ def unpacked(data: bytes) -> Printed:
         for table in held["tables"]
     )
     return Printed(held["status"], held["text"], tuple(tables))
+
+
+def changes_table(title: str, changes: Iterable[ObjectChange]) -> Iterator[Table]:
+    """Objects and their fields that differ, as a report has them; no table where there are none."""
+    from provisioner.preview import rows
+
+    yield from _table(title, rows.CHANGE_TITLES, list(rows.object_rows(changes)))
 
 
 def _head(report: Report) -> Iterator[str]:

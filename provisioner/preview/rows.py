@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from provisioner.preview import phrases
@@ -57,20 +57,22 @@ def change_rows(report: Report) -> Iterator[tuple[str, list[Row]]]:
         if tier.changes:
             state = f" ({tier.state})" if tier.state != "changed" else ""
             is_whole = tier.state in ("added", "removed")
-            rows = _whole_rows(tier.changes) if is_whole else [row for one in tier.changes for row in _rows_of(one)]
-            yield f"{tier.name}{state}", rows
+            yield f"{tier.name}{state}", _whole_rows(tier.changes) if is_whole else list(object_rows(tier.changes))
+
+
+def object_rows(changes: Iterable[ObjectChange]) -> Iterator[Row]:
+    """Objects, each with the fields that differ one step deeper: cells as in CHANGE_TITLES."""
+    for change in changes:
+        yield Row((str(change), phrases.change_outcome(change), phrases.places(change.where)), change.effect)
+        for field in change.fields:
+            if field.path:
+                cells = (field.path, phrases.outcome(field.effect, field.reach), _became(field))
+                yield Row(cells, field.effect, depth=1)
 
 
 def _whole_rows(changes: Sequence[ObjectChange]) -> list[Row]:
     """Objects of a tier that comes or goes as a whole: what each of them does by itself is beside the point."""
     return [Row((str(change), "", phrases.places(change.where))) for change in changes]
-
-
-def _rows_of(change: ObjectChange) -> Iterator[Row]:
-    yield Row((str(change), phrases.change_outcome(change), phrases.places(change.where)), change.effect)
-    for field in change.fields:
-        if field.path:
-            yield Row((field.path, phrases.outcome(field.effect, field.reach), _became(field)), field.effect, depth=1)
 
 
 def _became(field: FieldChange) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.lease import Fence
@@ -14,10 +14,15 @@ from provisioner.wiring import load_offer, open_pack
 
 if TYPE_CHECKING:
     from provisioner.platform.clusters import LightkubeClusters
+    from provisioner.platform.interface import Manifest
     from provisioner.platform.publish import Publication
+    from provisioner.preview.report import ObjectChange
 
 PUBLISH_FENCE = Fence(0)
 """Publishing a tier is done by a person, not by an operation: it never goes over an operation's write."""
+
+_OF_THE_SERVER = frozenset({"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"})
+"""What a server says in an object's metadata, beside its status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +34,30 @@ class Proposal:
     control_plane: str
     publication: Publication
 
+    def differences(self) -> Iterator[ObjectChange]:
+        """The objects in which something would change, compared as previews compare them: secrets are masked."""
+        from provisioner.preview.changes import Pair, object_change
+        from provisioner.preview.effect import Reach
+
+        for change in self.publication.changes:
+            pair = Pair(_written(change.before), _written(change.after))
+            if (found := object_change(pair, reach=Reach.PUBLISH)) is not None:
+                yield found
+
     def __str__(self) -> str:
         objects = len(self.publication.manifests)
         return f"tier {self.tier} {self.version}: {objects} objects published to {self.control_plane}"
+
+
+def _written(manifest: Manifest | None) -> Any:
+    """An object without what the server says of it."""
+    from provisioner.rendering.diff import ABSENT
+
+    if manifest is None:
+        return ABSENT
+    metadata: Mapping[str, Any] = manifest["metadata"]
+    kept = {key: value for key, value in metadata.items() if key not in _OF_THE_SERVER}
+    return {**{key: value for key, value in manifest.items() if key != "status"}, "metadata": kept}
 
 
 class Publisher:
