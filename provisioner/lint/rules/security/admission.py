@@ -159,20 +159,18 @@ def admission_params_missing(world: World) -> Iterator[Hit]:
     """Policy and binding do not agree about parameters.
 
     A policy with a paramKind needs a binding with a paramRef (without one `params` is null and every expression that
-    uses it fails), a paramRef needs name or selector and parameterNotFoundAction, and it needs a policy with paramKind.
+    uses it fails), and a paramRef needs name or selector and parameterNotFoundAction. Of a policy without paramKind the
+    paramRef is ignored.
     """
     for binding in world.of_kind(_BINDING):
         policy = world.find(_POLICY, text(binding.value, "spec", "policyName") or "")
         reference = mapping(binding.value, "spec", "paramRef")
         if policy is not None:
-            wants, has = bool(look(policy.value, "spec", "paramKind")), bool(reference)
-            if wants and not has and "params" in repr(look(policy.value, "spec", "validations")):
+            wants = bool(look(policy.value, "spec", "paramKind"))
+            if wants and not reference and "params" in repr(look(policy.value, "spec", "validations")):
                 message = f"passing parameters: policy {shown(policy.name)} uses params, the binding has no paramRef"
                 fix = "add paramRef with name, namespace and parameterNotFoundAction: Deny"
                 yield Hit(at=binding, path=("spec",), message=message, fix=fix)
-            if has and not wants:
-                message = f"passing parameters: policy {shown(policy.name)} has no paramKind"
-                yield Hit(at=binding, path=("spec", "paramRef"), message=message, fix="add paramKind to the policy")
         if reference and "parameterNotFoundAction" not in reference:
             message = "passing parameters: paramRef has no parameterNotFoundAction, so it is refused"
             fix = "set parameterNotFoundAction: Deny"
