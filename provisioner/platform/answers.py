@@ -6,6 +6,7 @@ Called by the cluster client alone. Texts of the server are cut, since they end 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from provisioner.domain.errors import ConflictError, NotFoundError, RejectedError, RetryableError, TenantryError
@@ -29,7 +30,8 @@ def derive_error(status_code: int, body: Any, *, doing: str, retry_after: str | 
         return NotFoundError(message, reason=reason or None)
     findings = _findings(status)
     if status_code == 409 and any(finding.reason == _FIELD_CONFLICT for finding in findings):
-        return field_conflict(message, findings)
+        told = tuple(replace(found, message=f"{doing}: {found.message}") for found in findings)
+        return field_conflict(message, told)
     if status_code in (409, 410):
         return ConflictError(message, reason=reason or None)
     if status_code == 429 or status_code >= 500:
@@ -39,12 +41,9 @@ def derive_error(status_code: int, body: Any, *, doing: str, retry_after: str | 
 
 def field_conflict(message: str, findings: tuple[Finding, ...]) -> RejectedError:
     """The refusal to write fields that another field manager owns; a finding for each of them."""
-    return RejectedError(
-        message,
-        reason="FieldConflict",
-        hint="leave these fields to who owns them, or take them over with --force-conflicts",
-        findings=findings,
-    )
+    hint = "leave these fields to who owns them, or take them over with --force-conflicts"
+    told = (*findings[:-1], *(replace(found, hint=hint) for found in findings[-1:]))  # once for all of them
+    return RejectedError(message, reason="FieldConflict", hint=hint, findings=told)
 
 
 def _findings(status: Mapping[str, Any]) -> tuple[Finding, ...]:

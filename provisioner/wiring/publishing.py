@@ -93,7 +93,7 @@ class Publisher:
                 ),
             )
             for plane in self._site.control_planes
-            for name in names or sorted(tiers)
+            for name in dict.fromkeys(names) or sorted(tiers)
         ]
 
     async def publish(self, proposal: Proposal) -> None:
