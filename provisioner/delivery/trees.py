@@ -7,6 +7,7 @@ Called by wiring for `tenantry preview`; what the files mean is nothing it knows
 from __future__ import annotations
 
 import posixpath
+import re
 import shutil
 import stat
 import subprocess
@@ -75,12 +76,17 @@ class Repository:
             ended = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{known}^{{commit}}")
             if ended.returncode == 0:
                 return Revision(label=name, commit=ended.stdout.decode().strip())
-        fetch = f"git fetch --depth=1 origin {name}" if self._is_shallow() else f"git fetch origin {name}"
         raise RejectedError(
             f"finding the revision: this clone does not have `{name}`",
             reason="UnknownRevision",
-            hint=f"`{fetch}`, then `--base FETCH_HEAD`; in GitHub Actions `fetch-depth: 2` and `--base HEAD^1`",
+            hint=f"{self._how_to_fetch(name)}; in GitHub Actions `fetch-depth: 2` and `--base HEAD^1`",
         )
+
+    def _how_to_fetch(self, name: str) -> str:
+        depth = " --depth=1" if self._is_shallow() else ""
+        if re.search(r"[~^@]", name):  # counted from a commit, which a remote is not asked for
+            return "`git fetch --deepen=50`, then the same again" if depth else "`git log --oneline` shows what it has"
+        return f"`git fetch{depth} origin {name}`, then `--base FETCH_HEAD`"
 
     def fork_point(self, head: Revision) -> Revision:
         """Where `head` left the default branch: that of `origin`, else `main` or `master`.

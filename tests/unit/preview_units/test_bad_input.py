@@ -169,3 +169,9 @@ def test_site_that_only_one_side_has_fails_that_side(workplace: Workplace) -> No
     workplace.write("site.yaml", example_site().read_text())
     report = workplace.preview(site=workplace.folder / "site.yaml")
     assert "no such file: site.yaml" in failures(report)["shared"]
+
+
+def test_revision_counted_from_a_commit_is_deepened_not_fetched_by_name(workplace: Workplace, tmp_path: Path) -> None:
+    shallow = Workplace(tmp_path / "shallow", workplace.cache)
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{workplace.folder}", "shallow")
+    assert "git fetch --deepen" in str(refused(shallow, base="HEAD^1").hint)
