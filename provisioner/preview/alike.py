@@ -17,6 +17,7 @@ from provisioner.preview.changes import Pair, object_change, paired
 from provisioner.preview.effect import Effect, Reach
 from provisioner.preview.parts import Object, title
 from provisioner.preview.placeholders import (
+    CLAIM,
     REVISION,
     VERSION,
     Placeholders,
@@ -27,7 +28,7 @@ from provisioner.preview.placeholders import (
 )
 from provisioner.preview.report import FieldChange, ObjectChange
 from provisioner.preview.rules.platform import OWN_GATEWAY, OWN_PROCESS
-from provisioner.preview.rules.workloads import REVISED, REVISED_KINDS, WORKLOADS
+from provisioner.preview.rules.workloads import REFILLED, REVISED, REVISED_KINDS, VOLUMES, WORKLOADS
 from provisioner.preview.sides import Rendition, Side, Subject, Unit
 from provisioner.preview.units import PLATFORM
 from provisioner.rendering.diff import ABSENT
@@ -113,12 +114,14 @@ class _UnitChange:
         self.after = after
         self.old, self.new = _names(pair.unit, pair.base), _names(pair.unit, pair.head)
         self.is_revised = _became(self.old.word(REVISION), self.new.word(REVISION))
+        self.is_refilled = _became(self.old.word(CLAIM), self.new.word(CLAIM))
         self.is_raised = _became(self.old.word(VERSION), self.new.word(VERSION))
 
     def key(self) -> tuple[object, ...]:
         """Equal for units that differ alike."""
         texts = self.old.in_bytes(b"\n".join(self.before)), self.new.in_bytes(b"\n".join(self.after))
-        return (self.unit.tier, self.unit.subject is Subject.TIER, self.is_revised, self.is_raised, *texts)
+        became = self.is_revised, self.is_refilled, self.is_raised
+        return (self.unit.tier, self.unit.subject is Subject.TIER, *became, *texts)
 
     def changes(self) -> Iterator[ObjectChange]:
         """Every object that differs, with placeholders for the unit's own names."""
@@ -131,11 +134,16 @@ class _UnitChange:
 
     def _change(self, pair: Pair) -> ObjectChange | None:
         if self.unit.subject is not Subject.TIER:
-            return object_change(pair, reach=Reach.ROLLOUT, known_as=REVISED if self._is_revised(pair) else "")
+            return object_change(pair, reach=Reach.ROLLOUT, known_as=self._known_as(pair))
         is_versioned = self.is_raised and VERSION in title(pair.found)
         reach = Reach.VERSION if is_versioned else Reach.PUBLISH
         found = object_change(pair, reach=reach, known_as=_own(pair) if self.unit.tier == PLATFORM else "")
         return self._with_names(pair, found)
+
+    def _known_as(self, pair: Pair) -> str:
+        """What rules know an object of an endpoint by, empty for its kind."""
+        is_refilled = self.is_refilled and pair.found.get("kind") in VOLUMES and CLAIM in title(pair.found)
+        return REFILLED if is_refilled else REVISED if self._is_revised(pair) else ""
 
     def _is_revised(self, pair: Pair) -> bool:
         return self.is_revised and pair.found.get("kind") in REVISED_KINDS and REVISION in title(pair.found)

@@ -1,7 +1,7 @@
 """The reference cases of a tier: requests that stand for all that it may be asked for, derived from the catalog. Pure.
 
 Both sides of a change are asked the same where they can be, so that what differs comes from the change and not from
-another choice of model or region.
+another choice of model or region. A model that the change touches is a case of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from provisioner.admission import forecast_endpoint
 from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.model import Model
 from provisioner.catalog.site import Site
 from provisioner.catalog.tier import Tier
 from provisioner.domain.finding import Severity
@@ -31,38 +32,54 @@ class Offer(NamedTuple):
     site: Site
 
 
-def reference_cases(tier: str, offers: Sequence[Offer]) -> dict[str, tuple[Request | None, ...]]:
-    """The requests by name of case, one for each offer, None where it does not have the tier or the runtime: the tier's
-    own example, and a small model for every other runtime that it allows. A case that no offer admits is left out."""
+class Case(NamedTuple):
+    """What is asked, one request for each offer, None where it does not have the tier, the runtime or the model; empty
+    where nobody can make a plan of it, and `why` says why."""
+
+    requests: tuple[Request | None, ...] = ()
+    why: str = "no model of the catalog is served by it"
+
+
+def reference_cases(tier: str, offers: Sequence[Offer]) -> dict[str, Case]:
+    """The cases of a tier by name: its own example, a small model for every other runtime that it allows, and every
+    model that both offers have and describe otherwise."""
     entries = [offer.catalog.tiers.get(tier) for offer in offers]
     known = [entry for entry in entries if entry is not None]
     examples = tuple(dict.fromkeys(str(entry.example.get("model")) for entry in known))
-    wanted = {EXAMPLE: examples}
+    found = {EXAMPLE: _case(examples, offers, entries)}
     shown = {_runtime_of(model, offers) for model in examples}
-    for runtime in dict.fromkeys(name for entry in known for name in entry.runtimes):
+    runtimes = dict.fromkeys(name for entry in known for name in entry.runtimes)
+    for runtime in runtimes:
         if runtime not in shown:
-            wanted[runtime] = _models_of(runtime, offers)
-    found = {case: _asked(case, models, offers, entries) for case, models in wanted.items()}
-    return {case: requests for case, requests in found.items() if any(requests)}
+            found[runtime] = _case(_models_of(runtime, offers), offers, entries, runtime=runtime)
+    asked = {str(request["model"]) for case in found.values() for request in case.requests if request}
+    for model in _touched(offers):
+        runtime = _runtime_of(model, offers) or ""
+        if model not in asked and runtime in runtimes:
+            case = _case((model,), offers, entries, runtime=runtime)
+            found |= {model: case} if case.requests else {}  # one that the tier never served is none of its cases
+    return found
 
 
-def _asked(
-    case: str, models: Sequence[str], offers: Sequence[Offer], entries: Sequence[Tier | None]
-) -> tuple[Request | None, ...]:
-    """The first requests that every offer admits, else those that most of them do; nothing where none does."""
-    best: tuple[int, tuple[Request | None, ...]] = (0, ())
-    wanted = sum(entry is not None and (case == EXAMPLE or case in entry.runtimes) for entry in entries)
+def _case(models: Sequence[str], offers: Sequence[Offer], entries: Sequence[Tier | None], *, runtime: str = "") -> Case:
+    """The first requests that every offer admits, else those that most of them do, else those that most of them can
+    make a plan of; none where nobody can. `runtime` is what a tier has to allow to be asked."""
+    wanted = [entry is not None and (not runtime or runtime in entry.runtimes) for entry in entries]
+    best, chosen = 0, Case()
     for model, region in islice(_choices(models, offers, entries), _MAX_TRIED):
         requests = tuple(
-            _request(entry, model, region) if entry and (case == EXAMPLE or case in entry.runtimes) else None
-            for entry in entries
+            _request(entry, model, region) if entry and is_wanted else None
+            for entry, is_wanted in zip(entries, wanted, strict=True)
         )
-        admitted = sum(_is_admitted(request, offer) for request, offer in zip(requests, offers, strict=True))
-        if admitted > best[0]:
-            best = (admitted, requests)
-        if admitted == wanted:
+        judged = [_judged(request, offer) for request, offer in zip(requests, offers, strict=True) if request]
+        score = sum(one.score for one in judged)
+        if score > best:
+            best, chosen = score, Case(requests)
+        elif not best:
+            chosen = Case(why=next((one.why for one in judged if one.why), chosen.why))
+        if score == _ADMITTED * sum(wanted):
             break
-    return best[1]
+    return chosen
 
 
 def _choices(
@@ -82,11 +99,35 @@ def _request(entry: Tier, model: str, region: str) -> Request:
     return asked
 
 
-def _is_admitted(request: Request | None, offer: Offer) -> bool:
-    if request is None:
-        return False
+_ADMITTED, _PLANNED = 3, 1
+"""What counts for a choice: that an offer admits it, and less, that it can at least make a plan of it."""
+
+
+_NOT_OFFERED = frozenset({"ModelNotOffered", "RuntimeNotAllowed"})
+"""Errors by which a site says that it does not want it, other than that something of it is not ready yet."""
+
+
+class _Judged(NamedTuple):
+    score: int
+    why: str
+
+
+def _judged(request: Request, offer: Offer) -> _Judged:
     forecast = forecast_endpoint(request, catalog=offer.catalog, site=offer.site)
-    return forecast.renders and all(finding.severity is not Severity.ERROR for finding in forecast.findings)
+    errors = [finding for finding in forecast.findings if finding.severity is Severity.ERROR]
+    is_offered = forecast.renders and not any(finding.reason in _NOT_OFFERED for finding in errors)
+    score = 0 if not is_offered else _PLANNED if errors else _ADMITTED
+    return _Judged(score, errors[0].message if errors else "")
+
+
+def _touched(offers: Sequence[Offer]) -> list[str]:
+    """Models that every offer has, and that are not the same in all of them."""
+    first, *others = (offer.catalog.models for offer in offers)
+    return [name for name in sorted(first) if any(_differs(first[name], other.get(name)) for other in others)]
+
+
+def _differs(one: Model, other: Model | None) -> bool:
+    return other is not None and one is not other and one != other
 
 
 def _runtime_of(model: str, offers: Sequence[Offer]) -> str | None:

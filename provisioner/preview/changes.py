@@ -155,7 +155,7 @@ def _field_change(part: Part, found: Difference, kind: str) -> FieldChange:
     verdict = judge(RULES, kind, found.path, before=found.before, after=found.after)
     if _is_layout(part, found):
         verdict = Verdict(Effect.NOTHING, "comments and layout only")
-    before, after = _shown_pair(part.kind, found)
+    before, after = (value and without_ordinals(value) for value in _shown_pair(part.kind, found))
     return FieldChange(
         path=_joined(part.path, found.path),
         before=before,

@@ -34,6 +34,8 @@ def compare(base: Side, head: Side, *, fleet: Fleet | None = None) -> Report:
     return Report(
         base=base.label,
         head=head.label,
+        site=head.site,
+        uncovered=dict(sorted(head.uncovered.items())),
         units=len(pairs),
         failed=sum(pair.has_failed for pair in pairs),
         endpoints=len(running.endpoints),

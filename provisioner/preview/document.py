@@ -29,6 +29,8 @@ def report_document(report: Report, *, exit_code: int) -> dict[str, Any]:
         "format": FORMAT,
         "base": report.base,
         "head": report.head,
+        "site": report.site,
+        "uncovered": [{"case": case, "why": why} for case, why in report.uncovered.items()],
         "exitCode": exit_code,
         "effect": report.effect.key,
         "units": {"compared": report.units - report.failed, "failed": report.failed},

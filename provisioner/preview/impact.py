@@ -66,8 +66,6 @@ def derive_impacts(groups: Sequence[Group], head: Side, fleet: Fleet, *, gone: C
             continue
         rendition = head.units.get(unit)
         plan = rendition.plan if rendition else None
-        if rendition and rendition.failure:
-            continue
         version = endpoint.template_version if endpoint else plan.placement.template_version if plan else ""
         group = own.get(unit)
         outcome = _worse(of_tier(unit.tier, version), outcomes[id(group)] if group else None)

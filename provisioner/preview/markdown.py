@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from provisioner.domain.finding import Finding, Severity
 from provisioner.preview import phrases
@@ -54,6 +55,18 @@ def _head(report: Report, exit_code: int) -> Iterator[str]:
     yield from _failures([failure for tier in report.tiers for failure in tier.failures])
     yield from _capacity(report)
     yield from _findings(report)
+    yield from _uncovered(report)
+
+
+def _uncovered(report: Report) -> Iterator[str]:
+    if not report.uncovered:
+        return
+    yield f"<details><summary>{phrases.count(len(report.uncovered), 'reference case')} not covered</summary>"
+    yield ""
+    yield from (f"- {_prose(_cut(line, _PROSE))}" for line in islice(phrases.uncovered(report), _REST))
+    yield ""
+    yield "</details>"
+    yield ""
 
 
 def _effects(report: Report) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from provisioner.preview.effect import Effect, Reach
 from provisioner.preview.report import CapacityNeed, ImpactGroup, ObjectChange, Report, Where
 
-_TENANTS_SHOWN = 3
+_TENANTS_SHOWN, _CASES_SHOWN = 3, 10
 
 
 def count(number: int, noun: str) -> str:
@@ -39,11 +41,22 @@ def headline(report: Report) -> str:
 
 def basis(report: Report) -> str:
     """What the effects are about: endpoints that run, or reference cases in their place."""
+    site = f"Site `{report.site}`. " if report.site else ""
     if not report.endpoints:
-        return "No endpoint is known to run: each reference case stands for one."
+        return f"{site}No endpoint is known to run: each reference case stands for one."
     hit = sum(impact.effect > Effect.NOTHING for impact in report.impacts)
     unknown = f", {report.unknown:,} unknown" if report.unknown else ""
-    return f"{count(report.endpoints, 'running endpoint')}: {hit:,} affected{unknown}."
+    return f"{site}{count(report.endpoints, 'running endpoint')}: {hit:,} affected{unknown}."
+
+
+def uncovered(report: Report) -> Iterator[str]:
+    """What no reference case stands for at this site, those with the same reason together."""
+    alike: dict[str, list[str]] = {}
+    for case, why in report.uncovered.items():
+        alike.setdefault(why, []).append(case)
+    for why, cases in alike.items():
+        more = f" and {len(cases) - _CASES_SHOWN} more" if len(cases) > _CASES_SHOWN else ""
+        yield f"not covered: {', '.join(cases[:_CASES_SHOWN])}{more}: {why}"
 
 
 def places(where: Where) -> str:

@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.domain.plan import EndpointPlan
+from provisioner.rendering.values import claim_name
 
-REVISION, VERSION = "{revision}", "{version}"
+REVISION, VERSION, CLAIM = "{revision}", "{version}", "{claim}"
 _ORDINAL = re.compile(r"\br[0-9]+-(?=\{revision\})")
 
 
@@ -71,8 +72,9 @@ def of_plan(plan: EndpointPlan | None) -> Placeholders:
         return Placeholders()
     return placeholders(
         (
-            (plan.address.hostname, "{hostname}"),
-            (plan.address.tenant_domain, "{domain}"),
+            (plan.address.hostname, _pattern_of(plan.address.hostname, plan)),
+            (plan.address.tenant_domain, _pattern_of(plan.address.tenant_domain, plan)),
+            (claim_name(plan), CLAIM),
             (plan.endpoint, "{endpoint}"),
             (plan.pool or "", "{pool}"),
             (plan.runtime.revision, REVISION),
@@ -81,6 +83,12 @@ def of_plan(plan: EndpointPlan | None) -> Placeholders:
             (dashed(plan.tier_version), VERSION),
         )
     )
+
+
+def _pattern_of(host: str, plan: EndpointPlan) -> str:
+    """What a name is made of, so that another domain is a difference and another tenant is none."""
+    own = {plan.endpoint: "{endpoint}", plan.name: "{name}", plan.tenant: "{tenant}"}
+    return ".".join(own.get(label, label) for label in host.split("."))
 
 
 def dashed(version: str) -> str:

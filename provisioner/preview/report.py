@@ -198,6 +198,10 @@ class Report:
 
     base: str
     head: str
+    site: str
+    """Its name on the head side."""
+    uncovered: Mapping[str, str]
+    """Reference cases that nobody can plan at this site, so that a change of theirs goes unseen, and why."""
     units: int
     failed: int
     endpoints: int

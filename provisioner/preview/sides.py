@@ -50,10 +50,13 @@ class Rendition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One side of a change: only units that the change can reach; `label` is what a person calls it."""
+    """One side of a change: only units that the change can reach; `label` is what a person calls it, `site` the name
+    of its site. `uncovered` are reference cases that neither side can plan there, by name, and why."""
 
     label: str
     units: Mapping[Unit, Rendition]
+    site: str = ""
+    uncovered: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,11 @@ class _Draft:
     failure: tuple[Finding, ...] = ()
     make: Callable[[_Filled], Iterable[Object]] = lambda _: ()
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether nobody may have it as it is."""
+        return any(finding.severity is Severity.ERROR for finding in self.findings)
+
     def looks_like(self, other: _Draft) -> bool:
         """Whether a person would see no difference. Raises RejectedError where templates do not compile."""
         return (self.frozen, self.parts, self.findings) == (other.frozen, other.parts, other.findings)
@@ -108,13 +113,18 @@ def make_sides(
     for endpoint in fleet.endpoints:
         if tiers is None or endpoint.request.get("tier") in tiers:
             making.take_endpoint(endpoint)
-    return Side(label=base.label, units=making.made[0]), Side(label=head.label, units=making.made[1])
+    old, new = (
+        Side(label=source.label, site=source.site.name, units=units, uncovered=making.uncovered)
+        for source, units in zip((base, head), making.made, strict=True)
+    )
+    return old, new
 
 
 class _Making:
     """The two sides while they are made."""
 
     def __init__(self, sources: tuple[Source, Source], judge: Judge) -> None:
+        self.uncovered: dict[str, str] = {}
         self.made: tuple[dict[Unit, Rendition], dict[Unit, Rendition]] = ({}, {})
         self._sources = sources
         self._judge = judge
@@ -136,9 +146,12 @@ class _Making:
         if any(source.failure or tier in source.broken for source in self._sources):
             return
         offers = [Offer(source.catalog, source.site) for source in self._sources]
-        for case, requests in reference_cases(tier, offers).items():
-            asked = dict(zip(self._sources, requests, strict=True))
-            self._take(Unit(subject=Subject.CASE, name=f"{tier}/{case}", tier=tier), _case_of(asked))
+        for name, case in reference_cases(tier, offers).items():
+            if not case.requests:
+                self.uncovered[f"{tier}/{name}"] = case.why
+                continue
+            asked = dict(zip(self._sources, case.requests, strict=True))
+            self._take(Unit(subject=Subject.CASE, name=f"{tier}/{name}", tier=tier), _case_of(asked))
 
     def take_endpoint(self, endpoint: RunningEndpoint) -> None:
         """An endpoint that runs. Of those that ask for the same only the first is planned and rendered."""
@@ -166,7 +179,8 @@ class _Making:
             with suppress(TenantryError):  # a template that does not compile: its own side tells
                 if old.looks_like(new):
                     return None, None
-        is_judged = self._is_new_shape(drafts)
+        is_refused = all(draft is not None and draft.is_refused for draft in drafts)  # more errors would tell nothing
+        is_judged = not is_refused and self._is_new_shape(drafts)
         filled = _Filled()
         base, head = (
             self._rendition(source, draft, filled, is_judged=is_judged)
@@ -247,10 +261,9 @@ def _case(source: Source, request: Request | None) -> _Draft | None:
     if request is None:
         return None
     forecast = forecast_endpoint(request, catalog=source.catalog, site=source.site)
-    errors = tuple(finding for finding in forecast.findings if finding.severity is Severity.ERROR)
-    if errors or forecast.plan is None:
-        return _Draft(failure=errors)
     plan = forecast.plan
+    if plan is None or not forecast.renders:
+        return _Draft(failure=tuple(found for found in forecast.findings if found.severity is Severity.ERROR))
     return _drafted(lambda: replace(_planned(source, plan), findings=forecast.findings))
 
 

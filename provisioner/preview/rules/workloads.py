@@ -14,15 +14,19 @@ REVISED_KINDS = WORKLOADS | {"Job"}
 """Kinds that a revision makes anew, under a name that carries it."""
 REVISED = "RevisedWorkload"
 """Stands as kind for a workload that comes as a new revision beside the old one."""
+VOLUMES = frozenset({"PersistentVolumeClaim", "PersistentVolume"})
+"""Kinds that hold weights."""
+REFILLED = "RefilledVolume"
+"""Stands as kind for a volume that comes with other weights, under a name of its own."""
 
 _ALL = " ".join(sorted(WORKLOADS))
 _REFUSED = "Kubernetes refuses it in place: the workload is made anew, and its volumes go with the old one"
-_IN_PLACE = "the same revision is replaced in place, unproven"
+_IN_PLACE = "its revision stays the same: pods are replaced in place, before anything is proven"
 _STEERING = (
     r"spec\.(persistentVolumeClaimRetentionPolicy|minReadySeconds|revisionHistoryLimit|\w*[uU]pdateStrategy|"
     r"strategy|rolloutStrategy|progressDeadlineSeconds)"
 )
-_VOLUMES = "PersistentVolumeClaim PersistentVolume"
+_VOLUMES = " ".join(sorted(VOLUMES))
 
 WORKLOAD_RULES: tuple[Rule, ...] = (
     rule(_ALL, r"metadata\.(labels|annotations)", Effect.NOTHING, "labels of the workload, not of its pods"),
@@ -42,6 +46,7 @@ WORKLOAD_RULES: tuple[Rule, ...] = (
     rule(_ALL, _STEERING, Effect.CONFIG_RELOAD, "it steers later changes; pods are kept"),
     rule(_ALL, r"spec\.", Effect.PODS_RESTART, _IN_PLACE),
     rule("Pod Job", r"", Effect.PODS_RESTART, "it cannot be changed in place"),
+    rule(REFILLED, r"", Effect.NOTHING, "other weights come with a volume of their own"),
     rule(_VOLUMES, r"metadata\.(labels|annotations)", Effect.NOTHING, "words and labels only"),
     rule(_VOLUMES, r"$", Effect.NOTHING, "a new volume", way=Way.ADDED),
     rule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +238,62 @@ def test_what_an_installation_needs_once_stands_beside_the_tiers(workplace: Work
         part.read_text().replace("kind: Namespace\nmetadata:\n", "kind: Namespace\nmetadata:\n  annotations: {a: b}\n")
     )
     assert list(tiers(workplace.preview())) == ["platform"]
+
+
+def test_case_that_the_site_refuses_is_previewed_beside_its_error(workplace: Workplace) -> None:
+    workplace.edit("applications/runtimes/parakeet/runtime.yaml", "environment:\n", 'environment:\n  ACME_LOG: "1"\n')
+    report = workplace.preview(tiers=("dedicated",))
+    assert (report.effect, report.failed) == (Effect.PODS_RESTART, 0)
+    assert [case for change in tiers(report)["dedicated"].changes for case in change.where.cases] == [
+        "dedicated/parakeet"
+    ]
+    assert not report.findings.new
+
+
+def test_model_that_the_change_touches_is_a_case_of_its_own(workplace: Workplace) -> None:
+    workplace.edit(f"{MODELS}/Qwen3-VL-235B-A22B-Thinking-FP8.yaml", "maxNumSeqs: ", "maxNumSeqs: 1")
+    report = workplace.preview(tiers=("dedicated",))
+    assert [impact.unit for impact in report.impacts] == ["dedicated/Qwen3-VL-235B-A22B-Thinking-FP8"]
+    assert report.effect is Effect.PODS_RESTART
+
+
+def test_what_the_site_cannot_stand_for_is_told(workplace: Workplace) -> None:
+    site = example_site().read_text().replace("profile: prod", "profile: dev")
+    workplace.write("site.yaml", site.replace("interconnect: infiniband", "interconnect: ethernet"))
+    workplace.commit()
+    report = workplace.preview(site=workplace.folder / "site.yaml")
+    assert report.site == "example"
+    assert "interconnect=infiniband" in report.uncovered["multinode/example"]
+    assert "dedicated/example" not in report.uncovered
+
+
+def test_other_domain_is_told_once_for_all_endpoints(workplace: Workplace) -> None:
+    workplace.write("site.yaml", example_site().read_text())
+    workplace.commit()
+    workplace.edit("site.yaml", "tenantDomain: tenants.example.com", "tenantDomain: gpu.example.com")
+    requests = [asking("dedicated", f"chat-{number}", tenant=f"acme-{number}") for number in range(3)]
+    report = workplace.preview(tiers=("dedicated",), site=workplace.folder / "site.yaml", fleet=fleet(*requests))
+    [route] = [change for change in tiers(report)["dedicated"].changes if change.kind == "HTTPRoute"]
+    assert route.where.endpoints == 3
+    assert [(each.path, each.after) for each in route.fields] == [
+        ("spec.hostnames[0]", '"r{n}-{revision}-{endpoint}.{tenant}.gpu.example.com"')
+    ]
+
+
+def test_endpoint_that_cannot_be_rendered_still_follows_what_is_published(workplace: Workplace) -> None:
+    workplace.write("site.yaml", example_site().read_text())
+    workplace.commit()
+    workplace.edit("site.yaml", "name: example\n", 'name: example\nkubernetesVersion: "1.33"\n')
+    report = workplace.preview(
+        tiers=("partitioned",), site=workplace.folder / "site.yaml", fleet=fleet(asking("partitioned", "one"))
+    )
+    assert (report.unknown, report.effect) == (1, Effect.NODES_REPLACED)
+
+
+@pytest.mark.parametrize("tier", ["isolated", "multinode"])
+def test_other_weights_come_with_a_volume_of_their_own(workplace: Workplace, tier: str) -> None:
+    for model in (workplace.folder / MODELS).glob("Qwen*.yaml"):
+        model.write_text(re.sub(r"revision:[0-9a-f]{6}", "revision:123456", model.read_text()))
+    report = workplace.preview(tiers=(tier,))
+    assert report.effect is Effect.PODS_RESTART
+    assert not any(change.kind.startswith("PersistentVolume") for change in tiers(report)[tier].changes)
