@@ -59,6 +59,11 @@ class Group:
     revises: bool
     units: list[UnitPair] = field(default_factory=list)
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether these are reference cases that only the head side has, so that nothing of them can run yet."""
+        return all(pair.unit.subject is Subject.CASE and pair.base is _EMPTY for pair in self.units)
+
 
 def unit_pairs(base: Side, head: Side) -> list[UnitPair]:
     """Every unit of both sides, by tier."""

@@ -65,7 +65,8 @@ def _case(models: Sequence[str], offers: Sequence[Offer], entries: Sequence[Tier
     """The first requests that every offer admits, else those that most of them do, else those that most of them can
     make a plan of; none where nobody can. `runtime` is what a tier has to allow to be asked."""
     wanted = [entry is not None and (not runtime or runtime in entry.runtimes) for entry in entries]
-    best, chosen = 0, Case()
+    least = _PLANNED if all(wanted) else _ADMITTED  # what only one side has and the site refuses is no news
+    best, chosen = least - 1, Case()
     for model, region in islice(_choices(models, offers, entries), _MAX_TRIED):
         requests = tuple(
             _request(entry, model, region) if entry and is_wanted else None
@@ -75,7 +76,7 @@ def _case(models: Sequence[str], offers: Sequence[Offer], entries: Sequence[Tier
         score = sum(one.score for one in judged)
         if score > best:
             best, chosen = score, Case(requests)
-        elif not best:
+        elif not chosen.requests:
             chosen = Case(why=next((one.why for one in judged if one.why), chosen.why))
         if score == _ADMITTED * sum(wanted):
             break

@@ -104,12 +104,13 @@ def _tier_reports(
         hit = [one for one in impacts if one.tier == tier]
         state = "failed" if failed and not found else "changed"
         state = "removed" if tier in gone else "added" if tier in added else state
+        used = [change for group in groups if group.tier == tier and not group.is_unused for change in group.changes]
         counts = state in ("changed", "failed") and (not has_fleet or tier == PLATFORM)
         reports.append(
             TierReport(
                 name=tier,
                 state=state,
-                effect=max([one.effect for one in hit] + ([_worst(found)] if counts else []), default=Effect.NOTHING),
+                effect=max([one.effect for one in hit] + ([_worst(used)] if counts else []), default=Effect.NOTHING),
                 changes=found,
                 groups=tuple(grouped(hit)),
                 failures=failed,

@@ -60,7 +60,10 @@ def derive_impacts(groups: Sequence[Group], head: Side, fleet: Fleet, *, gone: C
         return worst_of([found for found in published.get(tier, ()) if _reaches(*found, version)])
 
     found = []
+    unused = {pair.unit for group in groups if group.is_unused for pair in group.units}
     for unit, endpoint in _living(own, head, fleet):
+        if unit in unused:
+            continue
         if unit.tier in gone:
             found.append(_impact(unit, Outcome(Effect.NOTHING, Reach.PUBLISH, _STRANDED), None))
             continue

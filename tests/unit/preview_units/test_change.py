@@ -250,6 +250,15 @@ def test_case_that_the_site_refuses_is_previewed_beside_its_error(workplace: Wor
     assert not report.findings.new
 
 
+def test_new_tier_has_no_case_that_the_site_refuses(workplace: Workplace) -> None:
+    tier = (workplace.folder / "templates/dedicated/tier.yaml").read_text()
+    workplace.write("templates/gold/tier.yaml", tier.replace("dedicated", "gold"))
+    report = workplace.preview()
+    assert exit_code(report) == 0
+    assert tiers(report)["gold"].state == "added"
+    assert "no digest" in report.uncovered["gold/parakeet"]
+
+
 def test_model_that_the_change_touches_is_a_case_of_its_own(workplace: Workplace) -> None:
     workplace.edit(f"{MODELS}/Qwen3-VL-235B-A22B-Thinking-FP8.yaml", "maxNumSeqs: ", "maxNumSeqs: 1")
     report = workplace.preview(tiers=("dedicated",))
