@@ -32,7 +32,6 @@ def refuse_foreign(stored: Manifest, ref: ObjectRef) -> None:
         return
     managers = sorted({str(entry.get("manager")) for entry in stored["metadata"].get("managedFields") or ()})
     named = f", its field managers: {', '.join(managers)}" if managers else ""
-    raise field_conflict(
-        f"applying {ref.kind.kind} `{ref.name}`: somebody else made it{named}",
-        (Finding(reason="FieldConflict", message="not written by this command", field="metadata.labels"),),
-    )
+    doing = f"applying {ref.kind.kind} `{ref.name}`"
+    finding = Finding(reason="FieldConflict", message=f"{doing}: not written by this command", field="metadata.labels")
+    raise field_conflict(f"{doing}: somebody else made it{named}", (finding,))

@@ -146,6 +146,7 @@ async def test_fields_of_others_are_left_to_them_unless_they_are_taken_over(clus
         await publish_objects(cluster, [template("1.0.0"), profile()])
     assert refused.value.reason == "FieldConflict"
     assert refused.value.findings and "--force-conflicts" in (refused.value.hint or "")
+    assert all("applying NodeProfile `" in finding.message for finding in refused.value.findings)
     assert await cluster.get(REF) is None
     await publish_objects(cluster, [template("1.0.0"), profile()], force=True)
     stored = await cluster.get(ObjectRef(NODE_PROFILE, "tenantry-dedicated"))
