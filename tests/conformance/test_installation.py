@@ -82,7 +82,7 @@ def test_pods_of_tenants_on_shared_nodes_are_judged_and_their_control_planes_are
 
 
 MAY = {
-    "tenantry-bootstrap": {("projects", "create"), ("virtualclustertemplates", "patch"), ("nodeproviders", "delete")},
+    "tenantry-bootstrap": {("projects", "create"), ("virtualclustertemplates", "patch"), ("nodeproviders", "create")},
     "tenantry-runtime": {
         ("projects", "get"),
         ("namespaces", "get"),
@@ -116,7 +116,9 @@ def test_users_of_our_keys_may_provision_and_not_administer(cluster: httpx2.Clie
         allowed = {(plural, verb) for plural in ASKED for verb in VERBS if _may(cluster, name, plural, verb)}
         assert MAY[name] <= allowed
         assert not {plural for plural, _ in allowed} & {"users", "teams", "ownedaccesskeys", "clusterroles", "secrets"}
-        assert ("projects", "delete") not in allowed
+        assert (
+            not {("projects", "delete"), ("nodeproviders", "delete"), ("virtualclustertemplates", "delete")} & allowed
+        )
         assert not _may(cluster, name, "httproutes", "create", namespace="default")
 
 

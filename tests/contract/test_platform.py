@@ -16,6 +16,7 @@ from provisioner.catalog.loader import load_site
 from provisioner.gateway.config import Limits
 from provisioner.gateway.counters import Counters, prometheus_text
 from provisioner.lint.rules.engines._metric_names import KNOWN
+from provisioner.platform.publish import PRUNED
 from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.pack import compile_pack
 from provisioner.settings import VARIABLES
@@ -197,6 +198,9 @@ def test_keys_users_can_provision_and_cannot_administer() -> None:
         for rule in role["rules"]:
             assert "*" not in (*rule["resources"], *rule["verbs"], *rule["apiGroups"])
             assert not {"clusters", "roles", "secrets", "teams", "users"} & set(rule["resources"])
+    bootstrap = of_kind("ClusterRole")["tenantry-bootstrap"]["rules"]
+    removed = {resource for rule in bootstrap if "delete" in rule["verbs"] for resource in rule["resources"]}
+    assert removed == {kind.plural for kind in PRUNED}
     runtime = of_kind("ClusterRole")["tenantry-runtime"]["rules"]
     assert {verb for rule in runtime for verb in rule["verbs"]} == {"get"}
     assert all(key["spec"]["ttl"] > 0 for key in of_kind("OwnedAccessKey").values())
