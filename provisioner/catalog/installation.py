@@ -92,7 +92,9 @@ class Installation(Entry):
     delivery_namespaces: Annotated[
         tuple[str, ...], Field(description="namespaces of who answers at its address inside the cluster")
     ] = ()
-    delivery_user: Annotated[str, Field(description="user name that git gives over HTTPS")] = "tenantry"
+    delivery_user: Annotated[
+        str, Field(pattern=r"^[^'\s]+$", description="user name that git gives over HTTPS, without blanks and quotes")
+    ] = "tenantry"
     known_hosts: Annotated[
         str | None, Field(description="host keys of the delivery repository, where it is reached over SSH")
     ] = None

@@ -7,6 +7,7 @@ this entry names. Called by publishing, by `tier freeze` and by stacks. Pure but
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import RejectedError
 from provisioner.rendering.canonical import canonical_yaml
 
+_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 FOLDER = "versions"
 TEMPLATE = "VirtualClusterTemplate"
 NAMED_BY_VERSION = frozenset({"ArgoCDApplicationTemplate", "StackTemplate"})
@@ -34,7 +36,8 @@ def frozen_versions(files: PackFiles, tier: str) -> tuple[Mapping[str, Any], ...
     found = []
     for name in files.listed(f"templates/{tier}/{FOLDER}", "*.yaml"):
         stem, entry = name.rpartition("/")[2].removesuffix(".yaml"), _read(files, name)
-        if not isinstance(entry, Mapping) or entry.get("version") != stem or "template" not in entry:
+        is_entry = isinstance(entry, Mapping) and entry.get("version") == stem and "template" in entry
+        if not is_entry or not _VERSION.fullmatch(stem):
             raise RejectedError(
                 f"reading version: no template of version `{stem}` in file: {name}",
                 reason="InvalidVersion",

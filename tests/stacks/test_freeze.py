@@ -98,3 +98,13 @@ def test_what_lies_beside_a_frozen_version_must_be_of_that_version(
     (folder / "config.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n")
     assert main(["tier", "freeze", "shared", "--catalog", str(catalog)]) == 1
     assert "versions/1.0.0/config.yaml" in capsys.readouterr().err
+
+
+def test_a_file_beside_frozen_versions_that_is_named_otherwise_is_refused(
+    catalog: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["tier", "freeze", "shared", "--catalog", str(catalog)])
+    kept = catalog / "templates" / "shared" / "versions" / "1.0.0.yaml"
+    kept.with_name("next.yaml").write_text(kept.read_text().replace("version: 1.0.0", "version: next"))
+    assert main(["tier", "freeze", "shared", "--catalog", str(catalog)]) == 1
+    assert "versions/next.yaml" in capsys.readouterr().err
