@@ -171,8 +171,19 @@ def _layout(repository: Repository, trees: Sequence[Files], *, overlay: Path | N
     return Layout(
         has_pack=has_pack,
         overlay=None if overlay is None else inside[overlay] or overlay.absolute(),
-        site=shipped if site is None else inside[site] or site.absolute(),
+        site=shipped if site is None else inside[site] or _outside(site),
     )
+
+
+def _outside(site: Path) -> Path:
+    """A site that lies on this machine, not in the repository. Raises RejectedError where it is no file to read."""
+    if not site.is_file() or not os.access(site, os.R_OK):
+        raise RejectedError(
+            f"reading the site: no file that can be read: {site}",
+            reason="NoSite",
+            hint="name your site.yaml with `--site`, or set TENANTRY_SITE",
+        )
+    return site.absolute()
 
 
 def _report(change: _Change, cache: FileCache, talk: Talk) -> Report:
@@ -218,7 +229,7 @@ def _code_digest(layout: Layout) -> str:
     from provisioner.catalog.pack import pack_root
 
     package = Path(provisioner.__file__).parent
-    folders = [package / name for name in ("admission", "catalog", "domain", "lint", "preview", "rendering")]
+    folders = [package / name for name in ("admission", "catalog", "domain", "lint", "preview", "rendering", "wiring")]
     if not layout.has_pack:
         folders += [pack_root() / name for name in ("applications", "policies", "templates")]
     if isinstance(layout.overlay, Path):

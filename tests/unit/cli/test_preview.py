@@ -122,3 +122,14 @@ def test_site_that_is_named_and_not_there_is_told(
     monkeypatch.setenv("TENANTRY_SITE", "elsewhere/site.yaml")
     assert main(["preview"]) == 1
     assert "no such file" in capsys.readouterr().err
+
+
+def test_site_that_is_no_file_is_refused(workplace: Workplace, capsys: pytest.CaptureFixture[str]) -> None:
+    for site in ("/nowhere/site.yaml", "/dev/zero"):
+        assert main(["preview", "--site", site]) == 1
+        assert f"reading the site: no file that can be read: {site}" in capsys.readouterr().err
+
+
+def test_fleet_without_end_is_refused_by_its_size(workplace: Workplace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["preview", "--against", "/dev/zero"]) == 1
+    assert "reading fleet: more bytes than 67108864" in capsys.readouterr().err
