@@ -169,7 +169,13 @@ def _outputs(file: Path | None, name: StackName, *, platform: str | None) -> dic
 @cache
 def _run_platform(folder: Path, stack: str) -> Outputs:
     command = [sys.executable, "-m", "stacks.offline", "--stack", stack, "--folder", str(folder)]
-    done = subprocess.run(command, cwd=PROGRAM.parent, capture_output=True, timeout=PLATFORM_SECONDS, check=False)
+    try:
+        done = subprocess.run(command, cwd=PROGRAM.parent, capture_output=True, timeout=PLATFORM_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise RejectedError(
+            f"running stack `{stack}`: not done in seconds: {PLATFORM_SECONDS}",
+            hint="give its outputs with `--outputs`",
+        ) from error
     if done.returncode:
         raise RejectedError(
             f"running stack `{stack}`: {done.stderr.decode(errors='replace').strip()}",
