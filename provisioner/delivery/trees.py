@@ -1,7 +1,8 @@
 """Trees of a git repository as a preview compares them: commits, and the working tree with all that is not committed.
 
 Nothing is checked out, no hook and no prompt runs; only of a partial clone git itself fetches the files that it lacks.
-Ignored files are no part of a working tree. Called by wiring for `tenantry preview`; what the files mean is nothing it knows.
+Ignored files are no part of a working tree. Called by wiring for `tenantry preview`; what the
+files mean is nothing it knows.
 """
 
 from __future__ import annotations
