@@ -24,6 +24,7 @@ ROUTES = [
     ("POST", "/api/v1/endpoints"),
     ("GET", "/api/v1/endpoints/acme/chat"),
     ("DELETE", "/api/v1/endpoints/acme/chat"),
+    ("GET", "/api/v1/fleet"),
     ("GET", "/api/v1/operations"),
     ("GET", "/api/v1/operations/op-1"),
     ("GET", "/api/v1/keys"),
