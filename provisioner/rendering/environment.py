@@ -108,12 +108,25 @@ def render_with_slots(
 def check_every_use(rendered: Iterable[Rendered], slots: Mapping[str, Slot | tuple[Slot, ...]]) -> None:
     """Refuse, naming file and line, what templates that share slots would decide from one on any branch."""
     trees = {file: tree for one in rendered for file, tree in one.trees.items()}
-    check_slot_uses(trees, slots, FILTERS_FOR_SLOTS, refuse=_refuse_use)
+    lists = {name: isinstance(value, tuple) for name, value in slots.items()}
+    _check_uses(tuple(sorted(trees.items(), key=lambda item: item[0])), frozenset(lists.items()))
+
+
+@lru_cache(maxsize=512)
+def _check_uses(trees: tuple[tuple[str, nodes.Template], ...], slots: frozenset[tuple[str, bool]]) -> None:
+    """Shapes of one group have the same templates and slots as a rule: what was found sound is not looked at again."""
+    lists = frozenset(name for name, is_list in slots if is_list)
+    check_slot_uses(dict(trees), {name for name, _ in slots} - lists, lists, FILTERS_FOR_SLOTS, refuse=_refuse_use)
+
+
+_REFERRING = re.compile(r"\b(extends|import|include)\b")
 
 
 def referenced_templates(source: str) -> frozenset[str]:
     """The names of the templates that one includes or imports, whether or not they are there; of a name that is put
     together while it is rendered, what it begins with and `*`. None are known of a text that is no template."""
+    if not _REFERRING.search(source):
+        return frozenset()
     try:
         tree = _PARSER.parse(source)
     except TemplateSyntaxError:

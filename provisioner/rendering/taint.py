@@ -36,22 +36,22 @@ _DECIDING = (
 
 def check_slot_uses(
     trees: Mapping[str, nodes.Template],
-    slots: Mapping[str, object],
+    slots: Collection[str],
+    lists: frozenset[str],
     filters: Collection[str],
     *,
     refuse: Refuse,
 ) -> None:
     """Raise what `refuse(file, line, message)` makes for the first use of a slot-derived name that is not allowed.
 
-    A slot whose value is a tuple is a list of slots: it may be looped over, its items are slots.
+    `lists` are names of lists of slots: one may be looped over, its items are slots.
     """
-    lists = frozenset(name for name, value in slots.items() if isinstance(value, tuple))
     macros = _Macros({macro.name for tree in trees.values() for macro in tree.find_all(nodes.Macro)})
     known = -1
     while known != len(macros.given):  # a macro that is given a slot may give it on to one that was checked already
         known = len(macros.given)
         for file, tree in trees.items():
-            _Check(file, set(slots) - lists, lists, macros, frozenset(filters), refuse).visit(tree)
+            _Check(file, set(slots), lists, macros, frozenset(filters), refuse).visit(tree)
 
 
 @dataclass
