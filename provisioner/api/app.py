@@ -26,7 +26,7 @@ from provisioner.domain.finding import Finding
 from provisioner.domain.ids import Ids
 from provisioner.store.interface import Store
 
-PREFIX = "/api/v1"
+PREFIX = "/v1"
 
 
 def create_app(services: Services) -> FastAPI:

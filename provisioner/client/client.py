@@ -42,7 +42,7 @@ class Client:
         # Proxies of the environment are for the internet; the API is ours, often on loopback. Plain HTTP shows no
         # certificate; to load the authorities that would vouch for one takes longer than most commands' request.
         self._http = httpx2.AsyncClient(
-            base_url=f"{url.rstrip('/')}/api/v1",
+            base_url=f"{url.rstrip('/')}/v1",
             headers={"Authorization": f"Bearer {key}"},
             timeout=TIMEOUT_SECONDS,
             transport=transport,

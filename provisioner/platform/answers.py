@@ -1,4 +1,4 @@
-"""What an answer of a Kubernetes API means in our words: a Status object becomes one of the domain's errors. Pure.
+"""What an answer of a Kubernetes API means in our words, and that there is none: one of the domain's errors. Pure.
 
 Called by the cluster client alone. Texts of the server are cut, since they end up in rows, logs and API answers.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+
+import httpx2
 
 from provisioner.domain.errors import ConflictError, NotFoundError, RejectedError, RetryableError, TenantryError
 from provisioner.domain.finding import Finding
@@ -37,6 +39,37 @@ def derive_error(status_code: int, body: Any, *, doing: str, retry_after: str | 
     if status_code == 429 or status_code >= 500:
         return RetryableError(message, reason=reason or None, retry_after_seconds=_seconds(retry_after))
     return RejectedError(message, reason=reason or None, findings=findings)
+
+
+def no_answer(url: str, error: Exception) -> RetryableError:
+    """The error where a call got no answer. The HTTP client's own texts are often empty."""
+    if isinstance(error, httpx2.ConnectTimeout):
+        told = "no connection in time"
+    elif isinstance(error, TimeoutError | httpx2.TimeoutException):
+        told = "no answer in time"
+    elif isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError):
+        told = "the connection ended before an answer"
+    else:
+        told = str(error) or type(error).__name__
+    return RetryableError(
+        f"calling {url}: {told}",
+        reason="Unreachable",
+        hint="is this the right server, and does it run? With its kubeconfig `kubectl get --raw /readyz` asks it",
+    )
+
+
+def no_credentials(url: str, error: Exception) -> RetryableError:
+    """The error where the program or the file that a kubeconfig names brought no token. What it printed is not told but
+    for its own complaint."""
+    if isinstance(error, OSError):
+        told = f"{(error.strerror or type(error).__name__).lower()}{f': {error.filename}' if error.filename else ''}"
+    else:
+        told = type(error).__name__ if isinstance(error, LookupError | ValueError) else str(error)
+    return RetryableError(
+        f"getting credentials for {url}: {_cut(told)}",
+        reason="NoCredentials",
+        hint="the context's user in the kubeconfig names a program or a file for them: see that kubectl gets through",
+    )
 
 
 def field_conflict(message: str, findings: tuple[Finding, ...]) -> RejectedError:

@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx2
+from lightkube.core.exceptions import ConfigError
 
 from provisioner.domain.errors import ConflictError, RetryableError
 from provisioner.domain.lease import Fence
-from provisioner.platform.answers import derive_error
+from provisioner.platform.answers import derive_error, no_answer, no_credentials
 from provisioner.platform.fencing import refuse_higher_fence, stamp
 from provisioner.platform.interface import FIELD_MANAGER, Kind, Manifest, ObjectRef
 from provisioner.platform.kinds import PLATFORM_GROUP
@@ -52,6 +53,11 @@ class HttpCluster:
         self._http = http
         self._url = url.rstrip("/")
         self._platform_url = (platform_url or url).rstrip("/")
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._url
 
     async def get(self, ref: ObjectRef) -> Manifest | None:
         """The object, or None."""
@@ -165,10 +171,10 @@ class HttpCluster:
                 self._http.stream(method, url, params=query, content=content, headers=headers) as response,
             ):
                 text = await _read(response)
-        except TimeoutError as error:
-            raise RetryableError(f"calling {url}: no answer in seconds: {_DEADLINE_SECONDS:.0f}") from error
-        except httpx2.HTTPError as error:
-            raise RetryableError(f"calling {url}: {type(error).__name__}: {error}") from error
+        except (TimeoutError, httpx2.HTTPError) as error:
+            raise no_answer(url, error) from error
+        except (ConfigError, OSError, LookupError, ValueError) as error:  # of whatever brings a token
+            raise no_credentials(url, error) from error
         return _Answer(response.status_code, _parsed(text), response.headers.get("Retry-After"))
 
     def _checked(self, answer: _Answer, doing: str) -> dict[str, Any]:

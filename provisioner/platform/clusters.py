@@ -8,23 +8,21 @@ key.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx2
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig, SingleConfig
-from lightkube.config.models import User
 
 from provisioner.domain.errors import RejectedError
+from provisioner.domain.finding import unknown_name_hint
 from provisioner.platform.cluster import HttpCluster
+from provisioner.platform.kubeconfig import context_of, explained, read_kubeconfig
 
-_log = logging.getLogger(__name__)
+TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
 
 _PROXY = "/kubernetes/cluster/"
-_TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,8 @@ class LightkubeClusters:
         self._servers: dict[str, _Server] = {}
 
     def control_plane(self, name: str) -> HttpCluster:
-        """The control plane cluster called `name`. RejectedError when the kubeconfig has no such context."""
+        """The control plane cluster called `name`. RejectedError when the kubeconfig has no such context, or one that
+        cannot be used."""
         server = self._server(name)
         platform = f"{server.root}/kubernetes/management" if server.is_behind_platform else server.url
         return HttpCluster(server.http, server.url, platform_url=platform)
@@ -74,22 +73,18 @@ class LightkubeClusters:
         return self._servers[context]
 
     def _open(self, context: str) -> _Server:
-        found = self._find(context)
-        if found is None:
+        path = self._kubeconfig
+        kubeconfig = read_kubeconfig(path)
+        if context not in kubeconfig.contexts:
             raise RejectedError(
-                f"finding control plane cluster `{context}` in kubeconfig: {self._kubeconfig}",
+                f"finding control plane cluster `{context}`: no such context in kubeconfig: {path}",
                 reason="UnknownControlPlane",
-                hint="name a context of the kubeconfig like the region's controlPlane in site.yaml",
+                hint=f"{unknown_name_hint(context, kubeconfig.contexts)}; a context has to be named like the region's "
+                "controlPlane in site.yaml",
             )
-        if found.cluster.server.startswith("http://"):
-            found.cluster.insecure = True  # no certificate to check, so no authorities are loaded: 40 ms
-        config = found._replace(user=found.user or User())
-        http = AsyncClient(config, ConnectionParams(timeout=_TIMEOUT, trust_env=False))
+        config = context_of(kubeconfig, context, path=path)
+        if config.cluster.server.startswith("http://"):
+            config.cluster.insecure = True  # no certificate to check, so no authorities are loaded: 40 ms
+        parameters = ConnectionParams(timeout=TIMEOUT, trust_env=False)
+        http = explained(path, lambda: AsyncClient(config, parameters))
         return _Server(http, config.cluster.server.rstrip("/"))
-
-    def _find(self, context: str) -> SingleConfig | None:
-        try:
-            return KubeConfig.from_file(self._kubeconfig).get(context)
-        except Exception as error:  # a file can be broken in as many ways as its three readers have errors
-            _log.warning("reading kubeconfig %s: %s", self._kubeconfig, type(error).__name__)
-            return None

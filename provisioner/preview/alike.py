@@ -76,13 +76,13 @@ def changed_groups(pairs: Sequence[UnitPair]) -> list[Group]:
     groups: dict[tuple[object, ...], Group] = {}
     shared: dict[tuple[str, int, int], Group] = {}
     for pair in pairs:
-        if pair.has_failed or pair.base.objects is pair.head.objects:
+        if pair.has_failed or pair.base is pair.head:
             continue
         same = (pair.unit.tier, id(pair.base), id(pair.head))
         if same in shared:
             shared[same].units.append(pair)
             continue
-        before, after = _different(pair.base.objects, pair.head.objects)
+        before, after = _different(pair.base.compared, pair.head.compared)
         if not before and not after:
             continue
         change = _UnitChange(pair, before, after)

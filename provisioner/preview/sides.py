@@ -15,6 +15,9 @@ from provisioner.domain.ids import EndpointId
 from provisioner.domain.operation import Json
 from provisioner.domain.plan import EndpointPlan
 
+GATEWAY_LIMITS = "GatewayLimits"
+"""Stands as kind for what one tenant may send to an endpoint."""
+
 
 class Subject(StrEnum):
     """What a unit is: what is published with a tier, a reference case of a tier, or an endpoint that runs."""
@@ -47,16 +50,31 @@ class Rendition:
     plan: EndpointPlan | None = None
     failure: tuple[Finding, ...] = ()
 
+    @property
+    def compared(self) -> tuple[Mapping[str, Any], ...]:
+        """The objects, and after them what gateways hold a tenant to: that is in the plan, and in no object."""
+        if self.plan is None or not self.plan.limits:
+            return self.objects
+        limits = {"kind": GATEWAY_LIMITS, "metadata": {"name": self.plan.endpoint}, **self.plan.limits}
+        return (*self.objects, limits)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One side of a change: only units that the change can reach; `label` is what a person calls it, `site` the name
-    of its site. `uncovered` are reference cases that neither side can plan there, by name, and why."""
+    of its site. `plans` are those of the other endpoints that run. `uncovered` are reference cases that neither side
+    can plan there, by name, and why."""
 
     label: str
     units: Mapping[Unit, Rendition]
+    plans: Mapping[Unit, EndpointPlan] = field(default_factory=dict)
     site: str = ""
     uncovered: Mapping[str, str] = field(default_factory=dict)
+
+    def plan_of(self, unit: Unit) -> EndpointPlan | None:
+        """The plan that this side makes of a unit, None where it makes none."""
+        rendition = self.units.get(unit)
+        return (rendition.plan if rendition else None) or self.plans.get(unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

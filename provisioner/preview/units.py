@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import orjson
 
@@ -22,6 +23,7 @@ from provisioner.domain.finding import Finding, Severity, unknown_name_hint
 from provisioner.domain.plan import EndpointPlan
 from provisioner.preview.cases import Offer, Request, reference_cases
 from provisioner.preview.compilations import Deferred, every_file
+from provisioner.preview.phrases import count
 from provisioner.preview.sides import Fleet, Rendition, RunningEndpoint, Side, Subject, Unit
 from provisioner.rendering.pack import Pack
 from provisioner.rendering.publishing import Filled, Object
@@ -75,7 +77,8 @@ class _Draft:
 
     def looks_like(self, other: _Draft) -> bool:
         """Whether a person would see no difference. Raises RejectedError where templates do not compile."""
-        return (self.frozen, self.parts, self.findings) == (other.frozen, other.parts, other.findings)
+        limits, others = (draft.plan.limits if draft.plan else {} for draft in (self, other))
+        return (self.frozen, self.parts, self.findings, limits) == (other.frozen, other.parts, other.findings, others)
 
 
 Drafting = Callable[[Source], _Draft | None]
@@ -109,12 +112,15 @@ def make_sides(
     if tiers is None:
         doing("rendering the platform")
         making.take_platform()
-    doing(f"rendering {len(fleet.endpoints):,} endpoints")
-    for endpoint in fleet.endpoints:
-        if tiers is None or endpoint.request.get("tier") in tiers:
-            making.take_endpoint(endpoint)
+    asked = [one for one in fleet.endpoints if tiers is None or one.request.get("tier") in tiers]
+    if asked:
+        doing(f"rendering {count(len(asked), 'endpoint')}")
+    for endpoint in asked:
+        making.take_endpoint(endpoint)
     old, new = (
-        Side(label=source.label, site=source.site.name, units=units, uncovered=making.uncovered)
+        Side(
+            label=source.label, site=source.site.name, units=units, plans=making.plans, uncovered=making.uncovered
+        )
         for source, units in zip((base, head), making.made, strict=True)
     )
     return old, new
@@ -125,11 +131,12 @@ class _Making:
 
     def __init__(self, sources: tuple[Source, Source], judge: Judge) -> None:
         self.uncovered: dict[str, str] = {}
+        self.plans: dict[Unit, EndpointPlan] = {}
         self.made: tuple[dict[Unit, Rendition], dict[Unit, Rendition]] = ({}, {})
         self._sources = sources
         self._judge = judge
         self._judged: set[frozenset[str]] = set()
-        self._alike: dict[bytes, tuple[Rendition | None, Rendition | None]] = {}
+        self._alike: dict[bytes, _Made] = {}
         base, head = sources
         self._tells_names = base.site != head.site  # then even how long a name is may make a difference
 
@@ -161,24 +168,27 @@ class _Making:
         key = orjson.dumps(same, option=orjson.OPT_SORT_KEYS)
         if key not in self._alike:
             self._alike[key] = self._compared(lambda source: _endpoint(source, endpoint))
-        self._keep(unit, self._alike[key])
+        made = self._alike[key]
+        self._keep(unit, made)
+        if made.plan is not None:
+            self.plans[unit] = made.plan
 
     def _take(self, unit: Unit, draft: Drafting) -> None:
         self._keep(unit, self._compared(draft))
 
-    def _keep(self, unit: Unit, renditions: tuple[Rendition | None, Rendition | None]) -> None:
-        for units, rendition in zip(self.made, renditions, strict=True):
+    def _keep(self, unit: Unit, made: _Made) -> None:
+        for units, rendition in zip(self.made, (made.base, made.head), strict=True):
             if rendition is not None:
                 units[unit] = rendition
 
-    def _compared(self, draft: Drafting) -> tuple[Rendition | None, Rendition | None]:
-        """What both sides make of a unit; nothing where they make the same."""
+    def _compared(self, draft: Drafting) -> _Made:
+        """What both sides make of a unit."""
         drafts = [draft(source) for source in self._sources]
         old, new = drafts
         if old is not None and new is not None and not old.failure and not new.failure:
             with suppress(TenantryError):  # a template that does not compile: its own side tells
                 if old.looks_like(new):
-                    return None, None
+                    return _Made(plan=new.plan)
         is_refused = all(draft is not None and draft.is_refused for draft in drafts)  # more errors would tell nothing
         is_judged = not is_refused and self._is_new_shape(drafts)
         filled = _Filled()
@@ -187,7 +197,7 @@ class _Making:
             for source, draft in zip(self._sources, drafts, strict=True)
         )
         is_same = base is not None and base == head and not base.failure
-        return (None, None) if is_same else (base, head)
+        return _Made(plan=base.plan if base else None) if is_same else _Made(base, head)
 
     def _rendition(self, source: Source, draft: _Draft | None, filled: _Filled, *, is_judged: bool) -> Rendition | None:
         if draft is None:
@@ -208,6 +218,14 @@ class _Making:
         is_new = shape not in self._judged
         self._judged.add(shape)
         return is_new
+
+
+class _Made(NamedTuple):
+    """What each side makes of a unit, where they do not make the same; where they do, its plan."""
+
+    base: Rendition | None = None
+    head: Rendition | None = None
+    plan: EndpointPlan | None = None
 
 
 class _Filled:

@@ -95,7 +95,7 @@ async def test_server_in_parts_works_with_two_of_each_and_when_one_of_each_is_ki
             )
             for one in (api, other, first, second, tenants, reconciler, spare):
                 assert one.is_ready()
-            assert httpx2.get(f"{first.url}/api/v1/endpoints", trust_env=False).status_code == 404
+            assert httpx2.get(f"{first.url}/v1/endpoints", trust_env=False).status_code == 404
             await asyncio.to_thread(laptop.restart, "gateway")
             assert (await installation.create_tenant("acme")).state == "succeeded"
 

@@ -88,7 +88,7 @@ def test_a_wrong_key_on_the_operators_api_reaches_nothing(installation: Installa
 
     Ledger: LIF-11
     """
-    url = f"{installation.laptop.settings.url}/api/v1/endpoints"
+    url = f"{installation.laptop.settings.url}/v1/endpoints"
     for headers, status in (({}, 401), ({"Authorization": f"Bearer {secret}"}, 403)):
         answer = httpx2.post(url, json={}, headers={"Idempotency-Key": "k", **headers}, trust_env=False)
         assert answer.status_code == status

@@ -140,7 +140,7 @@ class ControlPlane:
             self._changed.notify_all()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """`GET /internal/v1/snapshot`."""
+        """`GET /internal/snapshots`."""
         self.asked += 1
         if request.headers.get("Authorization") != f"Bearer {CREDENTIAL}":
             return web.Response(status=401)
@@ -164,11 +164,11 @@ class ControlPlane:
 async def serve_control_plane(plane: ControlPlane) -> AsyncIterator[None]:
     """Runs `plane` on a free port."""
     app = web.Application()
-    app.router.add_get("/internal/v1/snapshot", plane.answer)
+    app.router.add_get("/internal/snapshots", plane.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    plane.url = f"http://127.0.0.1:{runner.addresses[0][1]}/internal/v1/snapshot"
+    plane.url = f"http://127.0.0.1:{runner.addresses[0][1]}/internal/snapshots"
     try:
         yield
     finally:

@@ -55,7 +55,7 @@ async def test_gateway_restarts_and_serves_without_the_control_plane(stage: Stag
         lambda: stage.config.snapshot_file.exists() and b'"version":2' in stage.config.snapshot_file.read_bytes()
     )
     await stage.gateway.close()
-    config = replace(stage.config, snapshot_url="http://127.0.0.1:1/internal/v1/snapshot")
+    config = replace(stage.config, snapshot_url="http://127.0.0.1:1/internal/snapshots")
     stage.gateway = await start_gateway(config, clock=stage.clock)
     assert stage.gateway.is_ready
     assert [(await stage.chat()).status for _ in range(20)] == [200] * 20

@@ -15,7 +15,7 @@ router = APIRouter(include_in_schema=False)
 MAX_WAIT_SECONDS = 60.0
 
 
-@router.get("/internal/v1/snapshot", dependencies=[Depends(require_gateway)])
+@router.get("/internal/snapshots", dependencies=[Depends(require_gateway)])
 async def get_snapshot(
     request: Request,
     if_none_match: Annotated[str | None, Header()] = None,

@@ -44,4 +44,4 @@ def origin_of(request: Request, idempotency_key: str, meaning: Any) -> Origin:
 
 def point_to(response: Response, operation: OperationId) -> None:
     """Say where the operation can be followed."""
-    response.headers["Location"] = f"/api/v1/operations/{operation}"
+    response.headers["Location"] = f"/v1/operations/{operation}"

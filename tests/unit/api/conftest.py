@@ -130,7 +130,7 @@ async def operator(transport: httpx2.ASGITransport) -> AsyncIterator[httpx2.Asyn
 async def asked_tenant(operator: httpx2.AsyncClient) -> str:
     """The tenant acme, as it is right after it was asked for."""
     body = {"name": "acme", "displayName": "Acme", "tiers": ["dedicated"]}
-    answer = await operator.post("/api/v1/tenants", json=body, headers=idempotent("tenant"))
+    answer = await operator.post("/v1/tenants", json=body, headers=idempotent("tenant"))
     assert answer.status_code == 202, answer.text
     return "acme"
 

@@ -12,25 +12,25 @@ from provisioner.api.services import Services
 from tests.unit.api.conftest import GATEWAY_KEY, OPERATOR_KEY, REQUEST, Wakes, idempotent
 
 ROUTES = [
-    ("GET", "/api/v1/tiers"),
-    ("GET", "/api/v1/tiers/dedicated"),
-    ("GET", "/api/v1/models"),
-    ("GET", "/api/v1/models/prefill?model=tiny"),
-    ("GET", "/api/v1/models/acme/speech"),
-    ("POST", "/api/v1/plan"),
-    ("GET", "/api/v1/tenants"),
-    ("POST", "/api/v1/tenants"),
-    ("GET", "/api/v1/endpoints"),
-    ("POST", "/api/v1/endpoints"),
-    ("GET", "/api/v1/endpoints/acme/chat"),
-    ("DELETE", "/api/v1/endpoints/acme/chat"),
-    ("GET", "/api/v1/fleet"),
-    ("GET", "/api/v1/operations"),
-    ("GET", "/api/v1/operations/op-1"),
-    ("GET", "/api/v1/keys"),
-    ("POST", "/api/v1/keys"),
-    ("DELETE", "/api/v1/keys/key-1"),
-    ("GET", "/internal/v1/snapshot"),
+    ("GET", "/v1/tiers"),
+    ("GET", "/v1/tiers/dedicated"),
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/prefill?model=tiny"),
+    ("GET", "/v1/models/acme/speech"),
+    ("POST", "/v1/plan"),
+    ("GET", "/v1/tenants"),
+    ("POST", "/v1/tenants"),
+    ("GET", "/v1/endpoints"),
+    ("POST", "/v1/endpoints"),
+    ("GET", "/v1/endpoints/acme/chat"),
+    ("DELETE", "/v1/endpoints/acme/chat"),
+    ("GET", "/v1/fleet"),
+    ("GET", "/v1/operations"),
+    ("GET", "/v1/operations/op-1"),
+    ("GET", "/v1/keys"),
+    ("POST", "/v1/keys"),
+    ("DELETE", "/v1/keys/key-1"),
+    ("GET", "/internal/snapshots"),
 ]
 
 
@@ -72,7 +72,7 @@ async def test_an_unauthenticated_create_stores_and_wakes_nothing(
 ) -> None:
     """Ledger: LIF-11."""
     before = wakes.worker
-    answer = await stranger.post("/api/v1/endpoints", json=REQUEST, headers=idempotent("a"))
+    answer = await stranger.post("/v1/endpoints", json=REQUEST, headers=idempotent("a"))
     assert answer.status_code == 401
     assert [o.verb for o in await services.store.operations.list()] == ["tenant.create"]
     assert await services.store.endpoints.list() == []
@@ -81,9 +81,9 @@ async def test_an_unauthenticated_create_stores_and_wakes_nothing(
 
 async def test_the_two_credentials_are_apart(stranger: httpx2.AsyncClient) -> None:
     gateway, operator = {"Authorization": f"Bearer {GATEWAY_KEY}"}, {"Authorization": f"Bearer {OPERATOR_KEY}"}
-    assert (await stranger.get("/api/v1/tenants", headers=gateway)).status_code == 401
-    assert (await stranger.get("/internal/v1/snapshot", headers=operator)).status_code == 401
-    assert (await stranger.get("/api/v1/tenants", headers=operator)).status_code == 200
+    assert (await stranger.get("/v1/tenants", headers=gateway)).status_code == 401
+    assert (await stranger.get("/internal/snapshots", headers=operator)).status_code == 401
+    assert (await stranger.get("/v1/tenants", headers=operator)).status_code == 200
 
 
 async def test_health_is_for_anybody(stranger: httpx2.AsyncClient) -> None:
@@ -98,7 +98,7 @@ async def test_health_is_for_anybody(stranger: httpx2.AsyncClient) -> None:
 async def test_a_harmless_request_id_is_kept_and_another_replaced(
     stranger: httpx2.AsyncClient, sent: str, is_kept: bool
 ) -> None:
-    answer = await stranger.get("/api/v1/tenants", headers={b"X-Request-ID": sent.encode()})
+    answer = await stranger.get("/v1/tenants", headers={b"X-Request-ID": sent.encode()})
     echoed = answer.headers["X-Request-ID"]
     assert (echoed == sent) is is_kept
     assert echoed.startswith("req-") is not is_kept
@@ -107,6 +107,6 @@ async def test_a_harmless_request_id_is_kept_and_another_replaced(
 
 async def test_unknown_paths_and_methods_are_problems_too(operator: httpx2.AsyncClient) -> None:
     assert (await operator.get("/api/v2/nothing")).json()["reason"] == "NotFound"
-    wrong = await operator.put("/api/v1/tenants")
+    wrong = await operator.put("/v1/tenants")
     assert (wrong.status_code, wrong.json()["reason"]) == (405, "MethodNotAllowed")
-    assert (await operator.get("/api/v1/operations/op-1?wait=31")).status_code == 422
+    assert (await operator.get("/v1/operations/op-1?wait=31")).status_code == 422

@@ -19,7 +19,7 @@ from tests.unit.api.conftest import REQUEST, Wakes, claim, end, idempotent
 
 
 async def create(operator: httpx2.AsyncClient, body: Any = None, *, key: str = "a") -> httpx2.Response:
-    return await operator.post("/api/v1/endpoints", json=REQUEST if body is None else body, headers=idempotent(key))
+    return await operator.post("/v1/endpoints", json=REQUEST if body is None else body, headers=idempotent(key))
 
 
 async def test_creating_answers_the_operation_at_once(
@@ -27,11 +27,11 @@ async def test_creating_answers_the_operation_at_once(
 ) -> None:
     """Ledger: OPS-01, OPS-02, LIF-01, LIF-11."""
     answer = await operator.post(
-        "/api/v1/endpoints", json=REQUEST, headers=idempotent("a") | {"X-Request-ID": "my-request"}
+        "/v1/endpoints", json=REQUEST, headers=idempotent("a") | {"X-Request-ID": "my-request"}
     )
     assert answer.status_code == 202
     operation, endpoint = answer.json()["operation"], answer.json()["endpoint"]
-    assert answer.headers["Location"] == f"/api/v1/operations/{operation['id']}"
+    assert answer.headers["Location"] == f"/v1/operations/{operation['id']}"
     assert (operation["verb"], operation["state"], operation["subject"]) == (
         "endpoint.create",
         "pending",
@@ -64,7 +64,7 @@ async def test_without_an_idempotency_key_nothing_is_done(
     """Ledger: OPS-01."""
     headers = {"Idempotency-Key": key} if key is not None else {}
     for method, path in (("POST", "/endpoints"), ("POST", "/tenants"), ("DELETE", "/endpoints/acme/chat")):
-        answer = await operator.request(method, f"/api/v1{path}", json=REQUEST, headers=headers)
+        answer = await operator.request(method, f"/v1{path}", json=REQUEST, headers=headers)
         assert (answer.status_code, answer.json()["reason"]) == (400, "IdempotencyKeyMissing")
     assert await services.store.endpoints.list() == []
 
@@ -120,7 +120,7 @@ async def test_a_body_that_is_no_request_is_refused(
     operator: httpx2.AsyncClient, acme: str, content: bytes, status: int, reason: str
 ) -> None:
     for path in ("/endpoints", "/tenants", "/plan", "/keys"):
-        answer = await operator.post(f"/api/v1{path}", content=content, headers=idempotent("a"))
+        answer = await operator.post(f"/v1{path}", content=content, headers=idempotent("a"))
         assert (answer.status_code, answer.json()["reason"]) == (status, reason), path
 
 
@@ -129,8 +129,8 @@ async def test_an_endpoint_is_shown_in_four_groups(
 ) -> None:
     """Ledger: LIF-03, LIF-04."""
     created = (await create(operator)).json()["endpoint"]
-    shown = (await operator.get("/api/v1/endpoints/acme/chat")).json()
-    assert shown == (await operator.get(f"/api/v1/endpoints/{created['id']}")).json()
+    shown = (await operator.get("/v1/endpoints/acme/chat")).json()
+    assert shown == (await operator.get(f"/v1/endpoints/{created['id']}")).json()
     assert (shown["phase"], shown["stage"]) == ("Creating", "project")
     assert shown["url"] == "https://chat.acme.example.com/v1"
     assert shown["model"] == {
@@ -151,8 +151,8 @@ async def test_an_endpoint_is_shown_in_four_groups(
         "operation": shown["identifiers"]["operation"],
         "revision": shown["identifiers"]["revision"],
     }
-    assert [e["id"] for e in (await operator.get("/api/v1/endpoints?tenant=acme")).json()] == [created["id"]]
-    assert (await operator.get("/api/v1/endpoints?tenant=other")).json() == []
+    assert [e["id"] for e in (await operator.get("/v1/endpoints?tenant=acme")).json()] == [created["id"]]
+    assert (await operator.get("/v1/endpoints?tenant=other")).json() == []
 
 
 async def test_stages_say_how_long_each_took(
@@ -169,10 +169,10 @@ async def test_stages_say_how_long_each_took(
         endpoint = replace(endpoint, stages=stages, updated_at=now)
     await services.store.endpoints.save(endpoint, operation=operation.id, fence=operation.lease.fence)
     clock.advance(5)
-    view = (await operator.get(f"/api/v1/operations/{operation.id}")).json()
+    view = (await operator.get(f"/v1/operations/{operation.id}")).json()
     elapsed = {stage["name"]: stage["elapsedSeconds"] for stage in view["stages"]}
     assert (elapsed["project"], elapsed["delivery"], elapsed["placement"], elapsed["capacity"]) == (3.0, 9.0, None, 0.0)
-    assert (await operator.get("/api/v1/endpoints/acme/chat")).json()["stage"] == "delivery"
+    assert (await operator.get("/v1/endpoints/acme/chat")).json()["stage"] == "delivery"
 
 
 async def test_the_time_of_a_stage_that_failed_stands_still(
@@ -187,7 +187,7 @@ async def test_the_time_of_a_stage_that_failed_stands_still(
     failed = replace(endpoint, phase=Phase.FAILED, stages=stages, updated_at=now)
     await services.store.endpoints.save(failed, operation=operation.id, fence=operation.lease.fence)
     clock.advance(60)
-    view = (await operator.get("/api/v1/endpoints/acme/chat")).json()
+    view = (await operator.get("/v1/endpoints/acme/chat")).json()
     assert view["stages"][0]["elapsedSeconds"] == 3.0
 
 
@@ -195,15 +195,15 @@ async def test_a_delete_shows_its_own_steps_and_not_the_stages_of_the_creation(
     operator: httpx2.AsyncClient, acme: str
 ) -> None:
     await create(operator)
-    deleting = (await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("d"))).json()
+    deleting = (await operator.delete("/v1/endpoints/acme/chat", headers=idempotent("d"))).json()
     assert deleting["stages"] == []
-    assert (await operator.get(f"/api/v1/operations/{deleting['id']}")).json()["stages"] == []
+    assert (await operator.get(f"/v1/operations/{deleting['id']}")).json()["stages"] == []
 
 
 @pytest.mark.parametrize("reference", ["ep-none", "acme/none", "none/chat", "a/b/c", "x" * 500, "ä", "acme%2Fnone"])
 async def test_an_unknown_endpoint_is_not_found(operator: httpx2.AsyncClient, acme: str, reference: str) -> None:
     for method in ("GET", "DELETE"):
-        answer = await operator.request(method, f"/api/v1/endpoints/{reference}", headers=idempotent("d"))
+        answer = await operator.request(method, f"/v1/endpoints/{reference}", headers=idempotent("d"))
         assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound")
         assert "tenantry endpoint list" in answer.json()["hint"]
 
@@ -214,7 +214,7 @@ async def test_an_unknown_endpoint_is_not_found(operator: httpx2.AsyncClient, ac
 async def test_a_nul_in_the_address_never_reaches_the_database(
     operator: httpx2.AsyncClient, acme: str, path: str
 ) -> None:
-    answer = await operator.get(f"/api/v1{path}")
+    answer = await operator.get(f"/v1{path}")
     assert (answer.status_code, answer.json()["reason"]) == (422, "Rejected")
 
 
@@ -223,20 +223,20 @@ async def test_deleting_is_an_operation_and_deleting_again_changes_nothing(
 ) -> None:
     """Ledger: TEN-05."""
     endpoint_id = (await create(operator)).json()["endpoint"]["id"]
-    first = await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("d"))
+    first = await operator.delete("/v1/endpoints/acme/chat", headers=idempotent("d"))
     assert first.status_code == 202
     assert (first.json()["verb"], first.json()["subject"]) == ("endpoint.delete", endpoint_id)
-    assert first.headers["Location"] == f"/api/v1/operations/{first.json()['id']}"
+    assert first.headers["Location"] == f"/v1/operations/{first.json()['id']}"
     assert wakes.reconciler == 1
     assert (await services.store.endpoints.get(endpoint_id)).phase is Phase.DELETING
-    running = await operator.delete(f"/api/v1/endpoints/{endpoint_id}", headers=idempotent("e"))
+    running = await operator.delete(f"/v1/endpoints/{endpoint_id}", headers=idempotent("e"))
     assert running.json()["id"] == first.json()["id"]
     operation = await claim(services, clock)
     assert operation.lease is not None
     await services.store.endpoints.remove(endpoint_id, operation=operation.id, fence=operation.lease.fence)
     await end(operation, services, clock)
     for reference in ("acme/chat", endpoint_id):
-        again = await operator.delete(f"/api/v1/endpoints/{reference}", headers=idempotent("f"))
+        again = await operator.delete(f"/v1/endpoints/{reference}", headers=idempotent("f"))
         assert (again.status_code, again.json()["state"]) == (202, "succeeded")
         assert again.json()["id"] == first.json()["id"]
     repeated = await create(operator)
@@ -247,9 +247,9 @@ async def test_a_failed_delete_can_be_asked_for_again(
     operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
 ) -> None:
     await create(operator)
-    first = await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("d"))
+    first = await operator.delete("/v1/endpoints/acme/chat", headers=idempotent("d"))
     await end(await claim(services, clock), services, clock, state=OperationState.FAILED)
-    second = await operator.delete("/api/v1/endpoints/acme/chat", headers=idempotent("e"))
+    second = await operator.delete("/v1/endpoints/acme/chat", headers=idempotent("e"))
     assert second.status_code == 202
     assert second.json()["id"] != first.json()["id"]
 
@@ -273,6 +273,6 @@ async def test_a_text_that_postgresql_does_not_take_is_not_looked_for(
 
     monkeypatch.setattr(services.store.tenants, "find", find)
     monkeypatch.setattr(services.store.endpoints, "find", find)
-    answer = await operator.post("/api/v1/plan", json=REQUEST | {"tenant": "a\0b", "name": "c\0d"})
+    answer = await operator.post("/v1/plan", json=REQUEST | {"tenant": "a\0b", "name": "c\0d"})
     assert answer.status_code == 422
     assert looked_for == []

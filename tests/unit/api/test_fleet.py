@@ -11,8 +11,8 @@ from tests.unit.api.conftest import REQUEST, idempotent
 async def test_fleet_holds_each_endpoints_request_and_the_version_it_pins(
     operator: httpx2.AsyncClient, acme: str
 ) -> None:
-    created = await operator.post("/api/v1/endpoints", json=REQUEST, headers=idempotent("one"))
-    answer = await operator.get("/api/v1/fleet")
+    created = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("one"))
+    answer = await operator.get("/v1/fleet")
     assert answer.status_code == 200
     [endpoint] = answer.json()["endpoints"]
     assert endpoint["id"] == created.json()["endpoint"]["id"]
@@ -22,13 +22,13 @@ async def test_fleet_holds_each_endpoints_request_and_the_version_it_pins(
 
 
 async def test_previews_read_the_fleet_as_the_api_tells_it(operator: httpx2.AsyncClient, acme: str) -> None:
-    await operator.post("/api/v1/endpoints", json=REQUEST, headers=idempotent("one"))
-    [endpoint] = read_fleet((await operator.get("/api/v1/fleet")).content, file="fleet.json").endpoints
+    await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("one"))
+    [endpoint] = read_fleet((await operator.get("/v1/fleet")).content, file="fleet.json").endpoints
     assert (endpoint.tenant, endpoint.request["model"], endpoint.template_version) == ("acme", "tiny", "1.0.0")
 
 
 async def test_an_endpoint_that_is_being_deleted_runs_no_more(operator: httpx2.AsyncClient, acme: str) -> None:
-    created = await operator.post("/api/v1/endpoints", json=REQUEST, headers=idempotent("one"))
+    created = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("one"))
     endpoint = created.json()["endpoint"]["id"]
-    await operator.delete(f"/api/v1/endpoints/{endpoint}", headers=idempotent("two"))
-    assert (await operator.get("/api/v1/fleet")).json()["endpoints"] == []
+    await operator.delete(f"/v1/endpoints/{endpoint}", headers=idempotent("two"))
+    assert (await operator.get("/v1/fleet")).json()["endpoints"] == []

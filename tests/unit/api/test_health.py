@@ -20,7 +20,7 @@ def other(services: Services) -> httpx2.AsyncClient:
 async def test_process_without_the_api_answers_probes_only(other: httpx2.AsyncClient) -> None:
     assert (await other.get("/healthz")).json() == {"status": "ok"}
     assert (await other.get("/readyz")).json() == {"status": "ok"}
-    for path in ("/api/v1/endpoints", "/internal/v1/snapshot", "/docs", "/openapi.json"):
+    for path in ("/v1/endpoints", "/internal/snapshots", "/docs", "/openapi.json"):
         assert (await other.get(path)).status_code == 404, path
 
 

@@ -23,64 +23,64 @@ from tests.unit.api.conftest import GATEWAY_KEY, REQUEST, Wakes, claim, end, ide
 
 async def test_tiers_and_models_round_trip(operator: httpx2.AsyncClient, services: Services) -> None:
     """Ledger: CAT-01."""
-    tiers = (await operator.get("/api/v1/tiers")).json()
+    tiers = (await operator.get("/v1/tiers")).json()
     assert [tier["name"] for tier in tiers] == ["dedicated", "shared"]
-    assert (await operator.get("/api/v1/tiers/shared")).json() == tiers[1]
-    models = (await operator.get("/api/v1/models")).json()
+    assert (await operator.get("/v1/tiers/shared")).json() == tiers[1]
+    models = (await operator.get("/v1/models")).json()
     assert [model["id"] for model in models] == ["acme/speech", "big", "tiny"]
-    one = (await operator.get("/api/v1/models/acme/speech")).json()
+    one = (await operator.get("/v1/models/acme/speech")).json()
     assert one == models[0] == services.catalog.models["acme/speech"].model_dump(mode="json", by_alias=True)
 
 
 async def test_unknown_names_come_with_a_hint(operator: httpx2.AsyncClient) -> None:
     for path in ("/tiers/dedicatd", "/models/tinny", "/models/prefill?model=tinny"):
-        answer = await operator.get(f"/api/v1{path}")
+        answer = await operator.get(f"/v1{path}")
         assert answer.status_code == 404
         assert "did you mean" in answer.json()["hint"]
 
 
 async def test_choosing_a_model_prefills_its_masters_values(operator: httpx2.AsyncClient) -> None:
     """Ledger: CAT-02."""
-    prefill = (await operator.get("/api/v1/models/prefill?model=tiny")).json()
+    prefill = (await operator.get("/v1/models/prefill?model=tiny")).json()
     assert prefill["serving"] == {"contextSize": 4096, "parallel": 2}
     assert prefill["parameters"]["contextSize"]["maximum"] == 1048576
     assert prefill["hardware"] == {"gpus": 1, "cpu": "1", "memory": "1Gi"}
 
 
 async def test_a_form_does_not_offer_what_only_the_master_sets(operator: httpx2.AsyncClient) -> None:
-    prefill = (await operator.get("/api/v1/models/prefill?model=big")).json()
+    prefill = (await operator.get("/v1/models/prefill?model=big")).json()
     assert prefill["serving"].keys() <= prefill["parameters"].keys()
     assert "trustRemoteCode" not in prefill["parameters"]
 
 
 async def test_a_plan_is_told_and_nothing_stored(operator: httpx2.AsyncClient, acme: str, services: Services) -> None:
     """Ledger: TEN-13."""
-    first = await operator.post("/api/v1/plan", json=REQUEST)
+    first = await operator.post("/v1/plan", json=REQUEST)
     assert first.status_code == 200
     assert first.json()["placement"]["templateVersion"] == "1.0.0"
     assert first.json()["runtime"]["serving"] == {"contextSize": 4096, "parallel": 2}
-    assert (await operator.post("/api/v1/plan", json=REQUEST)).content == first.content
+    assert (await operator.post("/v1/plan", json=REQUEST)).content == first.content
     assert await services.store.endpoints.list() == []
 
 
 async def test_a_tenant_is_made_by_an_operation(operator: httpx2.AsyncClient, services: Services, wakes: Wakes) -> None:
     body = {"name": "acme", "tiers": ["shared", "dedicated", "shared"]}
-    answer = await operator.post("/api/v1/tenants", json=body, headers=idempotent("a"))
+    answer = await operator.post("/v1/tenants", json=body, headers=idempotent("a"))
     assert answer.status_code == 202
     assert (answer.json()["verb"], answer.json()["subject"], wakes.worker) == ("tenant.create", "acme", 1)
-    (tenant,) = (await operator.get("/api/v1/tenants")).json()
+    (tenant,) = (await operator.get("/v1/tenants")).json()
     assert (tenant["name"], tenant["displayName"], tenant["ready"]) == ("acme", "acme", False)
     assert tenant["tiers"] == ["dedicated", "shared"]
-    again = await operator.post("/api/v1/tenants", json=body, headers=idempotent("a"))
+    again = await operator.post("/v1/tenants", json=body, headers=idempotent("a"))
     assert again.json()["id"] == answer.json()["id"]
 
 
 async def test_a_bad_tenant_is_refused_with_every_finding(operator: httpx2.AsyncClient, services: Services) -> None:
     form = {"name": "Acme!", "tiers": [], "colour": "red"}
-    answer = await operator.post("/api/v1/tenants", json=form, headers=idempotent("a"))
+    answer = await operator.post("/v1/tenants", json=form, headers=idempotent("a"))
     assert {finding["field"] for finding in answer.json()["findings"]} == {"name", "tiers", "colour"}
     sense = {"name": "pool", "tiers": ["dedicated", "gold"]}
-    answer = await operator.post("/api/v1/tenants", json=sense, headers=idempotent("b"))
+    answer = await operator.post("/v1/tenants", json=sense, headers=idempotent("b"))
     assert {finding["field"] for finding in answer.json()["findings"]} == {"name", "tiers[1]"}
     assert await services.store.tenants.list() == []
 
@@ -89,7 +89,7 @@ async def test_a_secret_is_shown_once_and_only_its_digest_stored(
     operator: httpx2.AsyncClient, acme: str, services: Services, wakes: Wakes
 ) -> None:
     """Ledger: SEC-07."""
-    endpoint = (await operator.post("/api/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()["endpoint"]
+    endpoint = (await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()["endpoint"]
     later = (NOON + timedelta(days=1)).isoformat()
     body = {
         "tenant": "acme",
@@ -98,7 +98,7 @@ async def test_a_secret_is_shown_once_and_only_its_digest_stored(
         "endpoints": ["chat", endpoint["id"]],
         "expiresAt": later,
     }
-    answer = await operator.post("/api/v1/keys", json=body)
+    answer = await operator.post("/v1/keys", json=body)
     assert answer.status_code == 201
     assert answer.headers["Cache-Control"] == "no-store"
     secret, key = answer.json()["secret"], answer.json()["key"]
@@ -106,18 +106,18 @@ async def test_a_secret_is_shown_once_and_only_its_digest_stored(
     assert key["endpoints"] == [endpoint["id"]]
     (stored,) = await services.store.keys.list()
     assert stored.digest == key_digest(secret)
-    listed = await operator.get("/api/v1/keys?tenant=acme")
+    listed = await operator.get("/v1/keys?tenant=acme")
     assert listed.json() == [key]
     assert secret not in listed.text
     assert wakes.reconciler == 1
 
 
 async def test_revoking_a_key_twice_is_fine(operator: httpx2.AsyncClient, acme: str, wakes: Wakes) -> None:
-    key = (await operator.post("/api/v1/keys", json={"tenant": "acme", "name": "ci"})).json()["key"]
-    first = await operator.delete(f"/api/v1/keys/{key['id']}")
+    key = (await operator.post("/v1/keys", json={"tenant": "acme", "name": "ci"})).json()["key"]
+    first = await operator.delete(f"/v1/keys/{key['id']}")
     assert first.json()["revokedAt"] == "2026-03-01T12:00:00Z"
-    assert (await operator.delete(f"/api/v1/keys/{key['id']}")).json() == first.json()
-    assert (await operator.delete("/api/v1/keys/key-none")).status_code == 404
+    assert (await operator.delete(f"/v1/keys/{key['id']}")).json() == first.json()
+    assert (await operator.delete("/v1/keys/key-none")).status_code == 404
     assert wakes.reconciler == 3
 
 
@@ -138,7 +138,7 @@ async def test_revoking_a_key_twice_is_fine(operator: httpx2.AsyncClient, acme: 
 async def test_a_bad_key_is_refused(
     operator: httpx2.AsyncClient, acme: str, services: Services, changes: dict[str, object], field: str
 ) -> None:
-    answer = await operator.post("/api/v1/keys", json={"tenant": "acme", "name": "ci"} | changes)
+    answer = await operator.post("/v1/keys", json={"tenant": "acme", "name": "ci"} | changes)
     assert answer.status_code == 422
     assert [finding["field"] for finding in answer.json()["findings"]] == [field]
     assert await services.store.keys.list() == []
@@ -147,8 +147,8 @@ async def test_a_bad_key_is_refused(
 async def test_waiting_for_an_operation_ends_when_it_changes(
     operator: httpx2.AsyncClient, asked_tenant: str, services: Services, clock: SteppedClock
 ) -> None:
-    operation = (await operator.get("/api/v1/operations")).json()[0]
-    path = f"/api/v1/operations/{operation['id']}"
+    operation = (await operator.get("/v1/operations")).json()[0]
+    path = f"/v1/operations/{operation['id']}"
     unchanged = await operator.get(path, params={"wait": 0.05, "seen": operation["updatedAt"]})
     assert unchanged.json()["state"] == "pending"
     waiting = asyncio.create_task(operator.get(path, params={"wait": 30, "seen": operation["updatedAt"]}))
@@ -163,15 +163,15 @@ async def test_waiting_for_an_operation_ends_when_it_changes(
 
 async def test_a_gateway_waits_for_the_next_snapshot(stranger: httpx2.AsyncClient, services: Services) -> None:
     headers = {"Authorization": f"Bearer {GATEWAY_KEY}"}
-    none = await stranger.get("/internal/v1/snapshot", headers=headers)
+    none = await stranger.get("/internal/snapshots", headers=headers)
     assert (none.status_code, none.json()["reason"]) == (503, "NoSnapshot")
     await services.store.snapshots.publish(Snapshot(version=1, created_at=NOON, routes=(), keys=()))
-    first = await stranger.get("/internal/v1/snapshot?wait=10", headers=headers)
+    first = await stranger.get("/internal/snapshots?wait=10", headers=headers)
     assert first.json() == {"version": 1, "created_at": "2026-03-01T12:00:00Z", "routes": [], "keys": []}
     known = headers | {"If-None-Match": first.headers["ETag"]}
-    same = await stranger.get("/internal/v1/snapshot?wait=0.05", headers=known)
+    same = await stranger.get("/internal/snapshots?wait=0.05", headers=known)
     assert (same.status_code, same.content, same.headers["ETag"]) == (304, b"", first.headers["ETag"])
-    waiting = asyncio.create_task(stranger.get("/internal/v1/snapshot?wait=30", headers=known))
+    waiting = asyncio.create_task(stranger.get("/internal/snapshots?wait=30", headers=known))
     await asyncio.sleep(0)
     await services.store.snapshots.publish(Snapshot(version=2, created_at=NOON, routes=(), keys=()))
     assert (await waiting).json()["version"] == 2
@@ -182,20 +182,20 @@ async def test_a_row_of_another_version_is_answered_with_500_and_hides_no_other(
 ) -> None:
     made = []
     for name in ("one", "two"):
-        answer = await operator.post("/api/v1/endpoints", json=REQUEST | {"name": name}, headers=idempotent(name))
+        answer = await operator.post("/v1/endpoints", json=REQUEST | {"name": name}, headers=idempotent(name))
         made.append(answer.json()["endpoint"]["id"])
-        await operator.post("/api/v1/keys", json={"tenant": acme, "name": name})
+        await operator.post("/v1/keys", json={"tenant": acme, "name": name})
     url = f"sqlite:///{tmp_path}/store.sqlite"
     await run_statement(url, f"UPDATE endpoints SET phase = 'Hibernating' WHERE id = '{made[0]}'")
     await run_statement(url, "UPDATE api_keys SET endpoints = '7' WHERE name = 'one'")
-    listed = await operator.get("/api/v1/endpoints")
+    listed = await operator.get("/v1/endpoints")
     assert [endpoint["name"] for endpoint in listed.json()] == ["two"]
-    assert [key["name"] for key in (await operator.get("/api/v1/keys")).json()] == ["two"]
-    bad = await operator.get(f"/api/v1/endpoints/{made[0]}")
+    assert [key["name"] for key in (await operator.get("/v1/keys")).json()] == ["two"]
+    bad = await operator.get(f"/v1/endpoints/{made[0]}")
     assert (bad.status_code, bad.json()["reason"]) == (500, "RowUnreadable")
     assert made[0] in bad.json()["detail"]
     assert "Hibernating" not in bad.text
-    assert (await operator.get(f"/api/v1/endpoints/{made[1]}")).status_code == 200
+    assert (await operator.get(f"/v1/endpoints/{made[1]}")).status_code == 200
 
 
 async def test_what_is_wrong_on_our_side_is_a_problem_without_details(
@@ -208,10 +208,10 @@ async def test_what_is_wrong_on_our_side_is_a_problem_without_details(
         raise KeyError("secret-detail")
 
     monkeypatch.setattr(services.store.tenants, "browse", full)
-    answer = await operator.get("/api/v1/tenants")
+    answer = await operator.get("/v1/tenants")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "3")
     monkeypatch.setattr(services.store.tenants, "browse", broken)
-    answer = await operator.get("/api/v1/tenants")
+    answer = await operator.get("/v1/tenants")
     assert (answer.status_code, answer.json()["reason"]) == (500, "Invariant")
     assert "secret-detail" not in answer.text
     assert answer.headers["X-Request-ID"] == answer.json()["requestId"]
@@ -221,12 +221,12 @@ def test_the_openapi_document_describes_bodies_and_problems(services: Services) 
     document = create_app(services).openapi()
     schemas = document["components"]["schemas"]
     assert {"RequestForm", "TenantForm", "KeyForm", "Problem", "EndpointView", "OperationView"} <= set(schemas)
-    create = document["paths"]["/api/v1/endpoints"]["post"]
+    create = document["paths"]["/v1/endpoints"]["post"]
     assert create["requestBody"]["content"]["application/json"]["schema"] == {
         "$ref": "#/components/schemas/RequestForm"
     }
     assert "application/problem+json" in create["responses"]["4XX"]["content"]
-    assert "/internal/v1/snapshot" not in document["paths"]
+    assert "/internal/snapshots" not in document["paths"]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
@@ -235,6 +235,6 @@ async def test_any_body_is_answered_as_the_callers_fault(
     operator: httpx2.AsyncClient, acme: str, content: bytes
 ) -> None:
     for path in ("/plan", "/endpoints", "/tenants", "/keys"):
-        answer = await operator.post(f"/api/v1{path}", content=content, headers=idempotent("fuzz"))
+        answer = await operator.post(f"/v1{path}", content=content, headers=idempotent("fuzz"))
         assert answer.status_code in (400, 422), answer.text
         assert answer.json()["reason"] in ("NotJson", "InvalidRequest")

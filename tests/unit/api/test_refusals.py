@@ -19,7 +19,7 @@ from tests.unit.rendering.examples import catalog, example_site
 PART = "applications/runtimes/_shared/replica/service.yaml.j2"
 
 
-@pytest.mark.parametrize("path", ["/api/v1/plan", "/api/v1/endpoints"])
+@pytest.mark.parametrize("path", ["/v1/plan", "/v1/endpoints"])
 async def test_manifests_that_the_policies_would_refuse_are_refused_before_anything_is_stored(
     path: str, services: Services, acme: str, tmp_path: Path
 ) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx2
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -152,10 +154,39 @@ async def test_write_that_is_always_overtaken_is_a_conflict(clusters: LightkubeC
 
 
 async def test_server_that_is_not_there_is_worth_a_retry(tmp_path: Path) -> None:
-    clusters = LightkubeClusters(write_kubeconfig(tmp_path, "http://127.0.0.1:9"))
-    with pytest.raises(RetryableError):
-        await clusters.control_plane("control-plane").get(ANY)
+    error = await unreachable(write_kubeconfig(tmp_path, "http://127.0.0.1:9"))
+    assert "connection" in error.message.lower()
+
+
+async def test_server_that_ends_the_connection_says_so_in_words(tmp_path: Path) -> None:
+    """The exception of the HTTP client has no text of its own."""
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        error = await unreachable(write_kubeconfig(tmp_path, f"http://127.0.0.1:{port}"))
+    assert "the connection ended before an answer" in error.message
+
+
+async def test_server_that_is_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("provisioner.platform.clusters.TIMEOUT", httpx2.Timeout(0.05))
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        error = await unreachable(write_kubeconfig(tmp_path, f"http://127.0.0.1:{port}"))
+    assert "no answer in time" in error.message
+
+
+async def unreachable(kubeconfig: Path) -> RetryableError:
+    """What a call is answered with where nobody answers: it names the server and what to do."""
+    clusters = LightkubeClusters(kubeconfig)
+    cluster = clusters.control_plane("control-plane")
+    with pytest.raises(RetryableError) as error:
+        await cluster.get(ANY)
     await clusters.close()
+    assert error.value.reason == "Unreachable"
+    assert cluster.url in error.value.message
+    assert "kubectl get --raw /readyz" in (error.value.hint or "")
+    return error.value
 
 
 async def test_answer_that_is_no_object_is_worth_a_retry(clusters: LightkubeClusters, script: Script) -> None:
@@ -163,11 +194,3 @@ async def test_answer_that_is_no_object_is_worth_a_retry(clusters: LightkubeClus
     with pytest.raises(RetryableError) as error:
         await clusters.control_plane("control-plane").get(ANY)
     assert error.value.reason == "BadAnswer"
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "clusters: 3\ncontexts: 4", "a: b"])
-def test_broken_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "kubeconfig").write_text(text)
-    with pytest.raises(RejectedError) as error:
-        LightkubeClusters(tmp_path / "kubeconfig").control_plane("control-plane")
-    assert error.value.reason == "UnknownControlPlane"

@@ -7,20 +7,15 @@ from collections.abc import Iterator
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.scaling import scalers
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.engines._kserve import PARTS, PREFIX, inference_services
 from provisioner.lint.values import has_hole, whole
 from provisioner.lint.world import Object, World, same_namespace
 
-_PREFIX = "serving.kserve.io/"
-_PARTS = ("predictor", "transformer", "explainer")
 _LONGEST_LABEL = 63
 
 
-def _services(world: World) -> Iterator[Object]:
-    return (found for found in world.of_kind("InferenceService") if found.group == "serving.kserve.io")
-
-
 def _is_standard(found: Object) -> bool:
-    return found.annotations.get(f"{_PREFIX}deploymentMode") in ("Standard", "RawDeployment")
+    return found.annotations.get(f"{PREFIX}deploymentMode") in ("Standard", "RawDeployment")
 
 
 @rule("kserve-scaled-twice", Severity.ERROR)
@@ -32,15 +27,15 @@ def kserve_scaled_twice(world: World) -> Iterator[Hit]:
     """
     owned = {
         f"{found.name}-{part}": found
-        for found in _services(world)
-        for part in _PARTS
-        if found.annotations.get(f"{_PREFIX}autoscalerClass") not in ("external", "none")
+        for found in inference_services(world)
+        for part in PARTS
+        if found.annotations.get(f"{PREFIX}autoscalerClass") not in ("external", "none")
     }
     for scaler in scalers(world) if owned else ():
         found = owned.get(scaler.name or "")
         if found and scaler.kind == "Deployment" and same_namespace(scaler.at.namespace, found.namespace):
             message = f"scaling {scaler.name}: KServe scales it by itself, for InferenceService `{found.name}`"
-            fix = f"remove it and set the bounds there, or annotate `{_PREFIX}autoscalerClass: external`"
+            fix = f"remove it and set the bounds there, or annotate `{PREFIX}autoscalerClass: external`"
             yield Hit(at=scaler.at, path=("spec", "scaleTargetRef"), message=message, fix=fix)
 
 
@@ -51,9 +46,9 @@ def kserve_standard_from_zero(world: World) -> Iterator[Hit]:
     Only the Knative mode holds a request while a pod starts; in Standard mode (once RawDeployment) minReplicas stays
     at 1 or the endpoint answers 503 for good.
     """
-    for found in _services(world):
+    for found in inference_services(world):
         path = ("spec", "predictor", "minReplicas")
-        has_own = found.annotations.get(f"{_PREFIX}autoscalerClass") is not None
+        has_own = found.annotations.get(f"{PREFIX}autoscalerClass") is not None
         if _is_standard(found) and whole(found.value, *path) == 0 and not has_own:
             message = f"scaling {found.name}: nothing wakes it from zero in Standard mode"
             yield Hit(at=found, path=path, message=message, fix="set minReplicas to 1, or use the Knative mode")
@@ -66,7 +61,7 @@ def kserve_name_too_long(world: World) -> Iterator[Hit]:
     KServe makes `<name>-<namespace>.<domain>` (its issue 4807): a label has 63 characters at most, and the service is
     never reconciled.
     """
-    for found in _services(world):
+    for found in inference_services(world):
         host = f"{found.name}-{found.namespace or ''}"
         if len(host) > _LONGEST_LABEL and not has_hole(host):
             message = f"naming host: {len(host)} characters with the namespace, a label has at most 63: `{host}`"

@@ -16,6 +16,7 @@ from provisioner.lint.rules.routing._routes import (
     backends,
     certificate_references,
     gateways,
+    listener_sets,
     listeners,
     routes,
     shown,
@@ -47,11 +48,11 @@ def _crossings(world: World) -> Iterator[_Crossing]:
                 continue
             if reference.name and isinstance(group, str) and isinstance(kind, str) and namespace != route.namespace:
                 yield _Crossing(route, reference.path, group, kind, reference.name, str(namespace))
-    for gateway in gateways(world):
-        for one in listeners(gateway):
+    for owner in (*gateways(world), *listener_sets(world)):
+        for one in listeners(owner):
             for path, name, space in certificate_references(one):
-                if space and not has_hole(space) and space != gateway.namespace:
-                    yield _Crossing(gateway, path, "", "Secret", name, space)
+                if space and not has_hole(space) and space != owner.namespace:
+                    yield _Crossing(owner, path, "", "Secret", name, space)
 
 
 def _grants(world: World, namespace: str) -> list[Object]:
@@ -114,7 +115,7 @@ def route_foreign_backend_without_grant(world: World) -> Iterator[Hit]:
     A backend of another namespace needs a ReferenceGrant in that namespace. Without it the reference is RefNotPermitted
     and requests are answered with 500 or 503 (aibrix issue 1489). Said where the folder shows that namespace.
     """
-    yield from (hit for one, hit in _ungranted(world) if one.at.kind != "Gateway" and _shows(world, one))
+    yield from (hit for one, hit in _ungranted(world) if one.at.kind in ROUTE_KINDS and _shows(world, one))
 
 
 @rule("route-foreign-backend", Severity.INFO)
@@ -123,7 +124,7 @@ def route_foreign_backend(world: World) -> Iterator[Hit]:
 
     It needs a ReferenceGrant there; without one it is RefNotPermitted and requests are answered with 500 or 503.
     """
-    yield from (hit for one, hit in _ungranted(world) if one.at.kind != "Gateway" and not _shows(world, one))
+    yield from (hit for one, hit in _ungranted(world) if one.at.kind in ROUTE_KINDS and not _shows(world, one))
 
 
 @rule("listener-foreign-certificate-without-grant", Severity.ERROR)
@@ -131,9 +132,10 @@ def listener_foreign_certificate_without_grant(world: World) -> Iterator[Hit]:
     """A listener takes its certificate from another namespace, which does not allow it.
 
     A Secret of another namespace needs a ReferenceGrant there; without it the listener gets ResolvedRefs False, reason
-    RefNotPermitted, and serves no TLS. Said where the folder shows that namespace.
+    RefNotPermitted, and serves no TLS. The grant names the kind that refers: a listener of a ListenerSet needs one from
+    ListenerSet, one from Gateway does not count. Said where the folder shows that namespace.
     """
-    yield from (hit for one, hit in _ungranted(world) if one.at.kind == "Gateway" and _shows(world, one))
+    yield from (hit for one, hit in _ungranted(world) if one.at.kind not in ROUTE_KINDS and _shows(world, one))
 
 
 @rule("listener-foreign-certificate", Severity.WARNING)
@@ -142,7 +144,7 @@ def listener_foreign_certificate(world: World) -> Iterator[Hit]:
 
     It needs a ReferenceGrant there; without one the listener serves no TLS.
     """
-    yield from (hit for one, hit in _ungranted(world) if one.at.kind == "Gateway" and not _shows(world, one))
+    yield from (hit for one, hit in _ungranted(world) if one.at.kind not in ROUTE_KINDS and not _shows(world, one))
 
 
 @rule("grant-malformed", Severity.ERROR)
