@@ -68,8 +68,9 @@ class Repository:
         real = path.resolve()
         return real.relative_to(self.root.resolve()).as_posix() if real.is_relative_to(self.root.resolve()) else None
 
-    def revision(self, name: str) -> Revision:
-        """The commit of a branch, tag or SHA; a branch that only the remote `origin` has counts too.
+    def revision(self, name: str, *, option: str) -> Revision:
+        """The commit of a branch, tag or SHA; a branch that only the remote `origin` has counts too. `option` is what
+        it was named with.
 
         Raises RejectedError (`UnknownRevision`) that says what to fetch.
         """
@@ -78,16 +79,17 @@ class Repository:
             if ended.returncode == 0:
                 return Revision(label=name, commit=ended.stdout.decode().strip())
         raise RejectedError(
-            f"finding the revision: this clone does not have `{name}`",
+            f"finding the revision of `{option}`: this clone does not have `{name}`",
             reason="UnknownRevision",
-            hint=f"{self._how_to_fetch(name)}; in GitHub Actions `fetch-depth: 2` and `--base HEAD^1`",
+            hint=f"{self._how_to_fetch(name, option)}; in GitHub Actions `fetch-depth: 2` and "
+            "`--base HEAD^1 --head HEAD`",
         )
 
-    def _how_to_fetch(self, name: str) -> str:
+    def _how_to_fetch(self, name: str, option: str) -> str:
         depth = " --depth=1" if self._is_shallow() else ""
         if re.search(r"[~^@]", name):  # counted from a commit, which a remote is not asked for
             return "`git fetch --deepen=50`, then the same again" if depth else "`git log --oneline` shows what it has"
-        return f"`git fetch{depth} origin {name}`, then `--base FETCH_HEAD`"
+        return f"`git fetch{depth} origin {name}`, then `{option} FETCH_HEAD`"
 
     def fork_point(self, head: Revision) -> Revision:
         """Where `head` left the default branch: that of `origin`, else `main` or `master`.

@@ -28,7 +28,7 @@ def compare(base: Side, head: Side, *, fleet: Fleet | None = None) -> Report:
     gone = _removed_tiers(base, head, running)
     pairs = [pair for pair in unit_pairs(base, head) if pair.unit.tier not in gone or pair.unit.subject is Subject.TIER]
     groups = changed_groups(pairs)
-    impacts = derive_impacts(groups, head, running, gone=gone)
+    impacts = derive_impacts(groups, base, head, fleet=running, gone=gone)
     findings = finding_changes(pairs, own_findings(groups, running, gone=gone))
     tiers = _tier_reports(pairs, groups, impacts, gone=gone, has_fleet=bool(running.endpoints))
     return Report(

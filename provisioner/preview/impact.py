@@ -6,7 +6,6 @@ manifests reach it with its next roll-out. Called by `compare`. Pure.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +15,12 @@ from provisioner.admission.rollout import DRAINING_SECONDS, LOADING_BYTES_PER_SE
 from provisioner.domain.plan import EndpointPlan
 from provisioner.preview.alike import Group
 from provisioner.preview.effect import Effect, Reach
-from provisioner.preview.placeholders import dashed
+from provisioner.preview.following import follows, nodes_of, reason_of
 from provisioner.preview.report import CapacityNeed, FieldChange, Impact, ImpactGroup, ObjectChange, Rollout
 from provisioner.preview.sides import Fleet, RunningEndpoint, Side, Subject, Unit
 
-_PINNED = re.compile(r"spec\.versions\[([^]]+)\]")
 _REPLACED = "no room for both revisions: the old one goes before the new one loads"
 _STRANDED = "they stay as they are, and cannot be changed any more: their template is gone"
-_VERSIONED = re.compile(r"-[0-9]+-[0-9]+-[0-9]+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,9 @@ def loading_seconds(plan: EndpointPlan) -> int:
     return STARTING_SECONDS + -(-plan.runtime.weights_bytes // LOADING_BYTES_PER_SECOND)
 
 
-def derive_impacts(groups: Sequence[Group], head: Side, fleet: Fleet, *, gone: Container[str]) -> list[Impact]:
+def derive_impacts(
+    groups: Sequence[Group], base: Side, head: Side, *, fleet: Fleet, gone: Container[str]
+) -> list[Impact]:
     """What happens to each endpoint that something reaches; with no endpoint known, to each reference case. `gone` are
     tiers that are removed."""
     own = {pair.unit: group for group in groups for pair in group.units if pair.unit.subject is not Subject.TIER}
@@ -56,8 +55,8 @@ def derive_impacts(groups: Sequence[Group], head: Side, fleet: Fleet, *, gone: C
     published = _published(groups)
 
     @cache
-    def of_tier(tier: str, version: str) -> Outcome | None:
-        return worst_of([found for found in published.get(tier, ()) if _reaches(*found, version)])
+    def of_tier(tier: str, version: str, nodes: str) -> Outcome | None:
+        return worst_of([found for found in published.get(tier, ()) if follows(*found, version=version, nodes=nodes)])
 
     found = []
     unused = {pair.unit for group in groups if group.is_unused for pair in group.units}
@@ -67,15 +66,14 @@ def derive_impacts(groups: Sequence[Group], head: Side, fleet: Fleet, *, gone: C
         if unit.tier in gone:
             found.append(_impact(unit, Outcome(Effect.NOTHING, Reach.PUBLISH, _STRANDED), None))
             continue
-        rendition = head.units.get(unit)
-        plan = rendition.plan if rendition else None
+        stands, plan = base.plan_of(unit), head.plan_of(unit)
         version = endpoint.template_version if endpoint else plan.placement.template_version if plan else ""
         group = own.get(unit)
-        outcome = _worse(of_tier(unit.tier, version), outcomes[id(group)] if group else None)
+        outcome = _worse(of_tier(unit.tier, version, nodes_of(stands)), outcomes[id(group)] if group else None)
         if outcome:
             replicas = endpoint.replicas if endpoint else plan.runtime.min_replicas if plan else 0
             revises = group is not None and group.revises and outcome.reach is Reach.ROLLOUT
-            rollout = _rollout(outcome, plan, replicas=replicas, revises=revises, fleet=fleet)
+            rollout = _rollout(outcome, plan or stands, replicas=replicas, revises=revises, fleet=fleet)
             if rollout and rollout.way == "replace":
                 outcome = replace(outcome, reason=_REPLACED)
             found.append(_impact(unit, outcome, rollout))
@@ -101,25 +99,19 @@ def _published(groups: Sequence[Group]) -> dict[str, list[tuple[ObjectChange, Fi
     return found
 
 
-def _reaches(change: ObjectChange, field: FieldChange, version: str) -> bool:
-    """Whether an endpoint that pins a version of its tier follows a field."""
-    if field.reach is Reach.VERSION or not version:
-        return True
-    pinned = _PINNED.match(field.path)
-    if pinned:
-        return pinned[1] == version
-    return not _VERSIONED.search(change.name) or change.name.endswith(dashed(version))
-
-
 def worst_of(changes: Sequence[tuple[ObjectChange, FieldChange]]) -> Outcome | None:
     """The worst of some fields, None where there are none; of equal ones what arrives at once."""
-    now = [field for _, field in changes if field.reach is not Reach.VERSION]
+    now = [
+        (field.effect, field.reach is Reach.PUBLISH, reason_of(change, field), field.reach)
+        for change, field in changes
+        if field.reach is not Reach.VERSION
+    ]
     later = [field for _, field in changes if field.reach is Reach.VERSION]
     outcome = None
     if now:
-        worst = max(now, key=lambda field: (field.effect, field.reach is Reach.PUBLISH, field.reason))
-        at_once = max((field.effect for field in now if field.reach is Reach.PUBLISH), default=Effect.NOTHING)
-        outcome = Outcome(worst.effect, worst.reach, worst.reason, at_once)
+        effect, _, reason, reach = max(now)
+        at_once = max((effect for effect, is_at_once, _, _ in now if is_at_once), default=Effect.NOTHING)
+        outcome = Outcome(effect, reach, reason, at_once)
     if later:
         moved = max(field.effect for field in later)
         to_come = Outcome(Effect.NEW_VERSION, Reach.VERSION, "endpoints stay at the version that they pin", later=moved)
@@ -146,8 +138,8 @@ def _rollout(
             way="in place", pods=replicas, load_seconds=None, gap_seconds=0, node_type="", extra_gpus=0, pool=""
         )
     load = loading_seconds(plan)
-    way, gap, extra = "in place", load if replicas == 1 else 0, 0
-    if revises:
+    way, gap, extra = "in place", load if _goes_as_a_whole(outcome.effect, plan, replicas) else 0, 0
+    if revises and outcome.effect < Effect.TENANT_RECREATED:
         extra = replicas * plan.capacity.gpus_per_replica
         free = fleet.free_gpus.get(plan.capacity.node_type)
         planned = plan.rollout is not None and plan.rollout.mode == "replace"
@@ -162,6 +154,13 @@ def _rollout(
         extra_gpus=extra,
         pool=plan.pool or "",
     )
+
+
+def _goes_as_a_whole(effect: Effect, plan: EndpointPlan, replicas: int) -> bool:
+    """Whether no replica is left to answer: there is one only, all stand on one node, or what they stand in goes."""
+    is_one_node = plan.capacity.nodes + plan.capacity.burst_nodes == 1
+    is_lost = effect >= Effect.TENANT_RECREATED or (effect is Effect.NODES_REPLACED and is_one_node)
+    return replicas == 1 or (replicas > 1 and is_lost)
 
 
 def _impact(unit: Unit, outcome: Outcome, rollout: Rollout | None) -> Impact:

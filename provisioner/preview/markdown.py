@@ -189,7 +189,8 @@ def _details(tiers: Sequence[TierReport], room: int) -> str:
         opening, closing = f"{_summary(tier)}\n", "</details>\n\n"
         body = ""
         skipped = 0
-        for change in tier.changes:
+        changes = [change for change in tier.changes if change.is_shown]
+        for change in changes:
             is_whole = tier.state in ("added", "removed")
             block = f"- `{change}`\n" if is_whole else "\n".join(_change(change, told.get(change.fields))) + "\n"
             if len(text) + len(opening) + len(body) + len(block) + len(closing) + _RESERVE > room:
@@ -198,7 +199,7 @@ def _details(tiers: Sequence[TierReport], room: int) -> str:
                 body += block
                 told.setdefault(change.fields, tier.name)
         left_out += skipped
-        if not body and not tier.changes:
+        if not changes:
             continue
         if len(text) + len(opening) + len(body) + len(closing) + _RESERVE <= room:
             more = f"{phrases.count(skipped, 'more object')} did not fit here.\n\n" if skipped else ""
@@ -212,7 +213,8 @@ def _details(tiers: Sequence[TierReport], room: int) -> str:
 
 def _summary(tier: TierReport) -> str:
     state = f" ({tier.state})" if tier.state != "changed" else ""
-    told = f"{tier.effect.words}, {phrases.count(len(tier.changes), 'object')}"
+    number = sum(change.is_shown for change in tier.changes)
+    told = f"{tier.effect.words}, {phrases.count(number, 'object')}"
     return f"<details><summary><b>{html.escape(tier.name)}</b>{state}: {told}</summary>\n"
 
 

@@ -27,16 +27,19 @@ def duration(seconds: int) -> str:
 
 
 def headline(report: Report) -> str:
-    """The worst that happens, in one sentence."""
+    """The worst that happens, in one sentence, and that it may be worse where something could not be previewed."""
+    failed = f"{count(report.failed, 'unit')} could not be previewed" if report.failed else ""
     if stranded := sum(len(tier.stranded) for tier in report.tiers):
-        return f"{count(stranded, 'endpoint')} would be left without a tier"
-    if not report.tiers and not report.findings.new:
+        told = f"{count(stranded, 'endpoint')} would be left without a tier"
+    elif report.effect > Effect.NOTHING:
+        told = f"{report.effect.words}: the worst that happens to a running endpoint"
+    elif failed:
+        return f"{failed}: what happens to them is not known"
+    elif not report.tiers and not report.findings.new:
         return "nothing differs"
-    if report.effect is Effect.NOTHING:
-        return (
-            "what happens to some endpoints is not known" if report.unknown else "nothing happens to running endpoints"
-        )
-    return f"{report.effect.words}: the worst that happens to a running endpoint"
+    else:
+        return "nothing happens to running endpoints"
+    return f"{told}; {failed}" if failed else told
 
 
 def basis(report: Report) -> str:
@@ -98,8 +101,10 @@ def loads(group: ImpactGroup) -> str:
 
 
 def gap(group: ImpactGroup) -> str:
-    """For how long an endpoint may not answer at all."""
-    return f"up to {duration(group.gap_seconds)}" if group.gap_seconds else ""
+    """For how long an endpoint may not answer at all; what machines and tenant clusters take to come is not known."""
+    if not group.gap_seconds:
+        return ""
+    return f"{'at least' if group.effect >= Effect.NODES_REPLACED else 'up to'} {duration(group.gap_seconds)}"
 
 
 def because(group: ImpactGroup) -> str:

@@ -92,8 +92,6 @@ def _head(report: Report) -> Iterator[str]:
 
     yield f"{report.base} -> {report.head}: {phrases.headline(report)}"
     yield phrases.basis(report)
-    if report.failed:
-        yield f"{phrases.count(report.failed, 'unit')} could not be previewed"
     yield from phrases.uncovered(report)
     if report.findings.unchanged:
         yield f"{phrases.count(len(report.findings.unchanged), 'finding')} on both sides"

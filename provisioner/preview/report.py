@@ -58,13 +58,19 @@ class ObjectChange:
         return max(self.fields, key=lambda change: change.effect)
 
     @property
+    def is_shown(self) -> bool:
+        """Whether there is something to read: not where the manifests read alike, and only the revision is another."""
+        return any(change.before is not None or change.after is not None for change in self.fields)
+
+    @property
     def effect(self) -> Effect:
         """What the change does once it has arrived."""
         return self.worst.effect
 
     def __str__(self) -> str:
         was = f" (was {self.renamed_from})" if self.renamed_from else ""
-        return f"{self.sign} {self.kind}/{self.name}{was} (+{self.added}|-{self.removed})"
+        counts = f" (+{self.added}|-{self.removed})" if self.added or self.removed else ""
+        return f"{self.sign} {self.kind}/{self.name}{was}{counts}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

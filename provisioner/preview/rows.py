@@ -54,10 +54,10 @@ def capacity_rows(report: Report) -> Iterator[Row]:
 def change_rows(report: Report) -> Iterator[tuple[str, list[Row]]]:
     """Objects and fields that differ, by tier, the worst first: cells as in CHANGE_TITLES, fields one step deeper."""
     for tier in sorted(report.tiers, key=lambda tier: (-tier.effect, tier.name)):
-        if tier.changes:
+        if shown := [change for change in tier.changes if change.is_shown]:
             state = f" ({tier.state})" if tier.state != "changed" else ""
             is_whole = tier.state in ("added", "removed")
-            yield f"{tier.name}{state}", _whole_rows(tier.changes) if is_whole else list(object_rows(tier.changes))
+            yield f"{tier.name}{state}", _whole_rows(shown) if is_whole else list(object_rows(shown))
 
 
 def object_rows(changes: Iterable[ObjectChange]) -> Iterator[Row]:

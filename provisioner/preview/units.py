@@ -118,9 +118,7 @@ def make_sides(
     for endpoint in asked:
         making.take_endpoint(endpoint)
     old, new = (
-        Side(
-            label=source.label, site=source.site.name, units=units, plans=making.plans, uncovered=making.uncovered
-        )
+        Side(label=source.label, site=source.site.name, units=units, plans=making.plans, uncovered=making.uncovered)
         for source, units in zip((base, head), making.made, strict=True)
     )
     return old, new

@@ -123,8 +123,8 @@ class _Change:
 def _read_change(settings: Settings, question: Question, folder: Path, talk: Talk) -> _Change:
     talk.doing("reading the repository")
     repository = Repository(folder)
-    head = repository.revision(question.head) if question.head else WORKING_TREE
-    base = repository.revision(question.base) if question.base else repository.fork_point(head)
+    head = repository.revision(question.head, option="--head") if question.head else WORKING_TREE
+    base = repository.revision(question.base, option="--base") if question.base else repository.fork_point(head)
     overlay, site = question.catalog or settings.catalog, _site(settings, question, talk)
     paths = [path for path in map(repository.inside, filter(None, (overlay, site))) if path is not None]
     below = (*_PACK, *paths)

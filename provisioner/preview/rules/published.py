@@ -25,6 +25,8 @@ _BESIDE = (
 )
 """Components that can be away for a while without a pod noticing: they act on objects, measure, or (Cilium) leave what
 they set up in the kernel."""
+_TYPE = r"spec\.(\w+\.)?nodeTypes\[[^]]*\]"
+_ASKED = "the Platform asks for machines in another way; those that stand are kept"
 _WORDS_ONLY = "words and labels only"
 _UNUSED = "nothing uses it yet"
 _NOT_RENDERED = "those that do not give the parameter are not rendered again"
@@ -85,10 +87,15 @@ PUBLISHED_RULES: tuple[Rule, ...] = (
     # [P] Auto Nodes take the cheapest type that fits; a type's machines are compared with what it says.
     rule("NodeProvider NodeProfile", r"$", Effect.NOTHING, _UNUSED, way=Way.ADDED),
     rule("NodeProvider", r"$", Effect.NODES_REPLACED, "nodes that go do not come back", way=Way.REMOVED),
-    rule("NodeProvider", r"spec\.(\w+\.)?nodeTypes\[[^]]*\]$", Effect.NOTHING, "one more node type", way=Way.ADDED),
-    rule("NodeProvider", r"spec\.(\w+\.)?nodeTypes\[[^]]*\]$", Effect.NODES_REPLACED, "nodes that go do not come back"),
-    rule("NodeProvider", r"spec\.(\w+\.)?nodeTypes\[[^]]*\]\.(cost|displayName|maxCapacity)", Effect.NOTHING, STEERS),
-    rule("NodeProvider NodeProfile", r"", Effect.NODES_REPLACED, DRIFT),
+    rule("NodeProvider", _TYPE + "$", Effect.NOTHING, "one more node type", way=Way.ADDED),
+    rule("NodeProvider", _TYPE + "$", Effect.NODES_REPLACED, "nodes that go do not come back"),
+    rule("NodeProvider", _TYPE + r"\.(cost|displayName|maxCapacity|metadata)\b", Effect.NOTHING, STEERS),
+    rule("NodeProvider", r"spec\..*\bgit\.(credentials|fetchInterval)\b", Effect.NOTHING, STEERS),
+    rule("NodeProvider", r"spec\..*[nN]ode(Environment)?Template\..*\btimeout$", Effect.NOTHING, STEERS),
+    rule("NodeProvider", r"spec\.\w+\.deploy\b", Effect.CONFIG_RELOAD, "what makes machines changes; they are kept"),
+    rule("NodeProvider", r"spec\.\w+\.(endpoint|netris|secretRef)\b", Effect.CONFIG_RELOAD, _ASKED),
+    rule("NodeProvider", r"", Effect.NODES_REPLACED, "nodes are compared with it, and made anew"),
+    rule("NodeProfile", r"", Effect.NODES_REPLACED, DRIFT),
     rule("Project", r"$", Effect.NOTHING, "a new tenant", way=Way.ADDED),
     rule("Project", r"$", Effect.DATA_LOST, "everything of the tenant goes with its project", way=Way.REMOVED),
     rule("Project", r"spec\.namespacePattern", Effect.TENANT_RECREATED, "tenant clusters stand in another namespace"),

@@ -112,8 +112,12 @@ def test_revision_that_is_not_there_ends_with_1_and_a_hint(
 ) -> None:
     assert main(["preview", "--base", "nowhere"]) == 1
     told = capsys.readouterr().err
-    assert "error: finding the revision" in told
-    assert "hint: `git fetch" in told
+    assert "error: finding the revision of `--base`" in told
+    assert "hint: `git fetch origin nowhere`, then `--base FETCH_HEAD`" in told
+    assert main(["preview", "--head", "nowhere"]) == 1
+    told = capsys.readouterr().err
+    assert "error: finding the revision of `--head`" in told
+    assert "hint: `git fetch origin nowhere`, then `--head FETCH_HEAD`" in told
 
 
 def test_site_that_is_named_and_not_there_is_told(

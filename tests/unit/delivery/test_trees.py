@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 def files(folder: Path, revision: str | None = None, below: tuple[str, ...] = ("data",)) -> dict[str, bytes]:
     """What a revision, or the working tree, holds."""
     repository = Repository(folder)
-    side = repository.revision(revision) if revision else WORKING_TREE
+    side = repository.revision(revision, option="--head") if revision else WORKING_TREE
     return repository.files(side, below, wanted=lambda _: True)
 
 
@@ -98,14 +98,16 @@ def test_file_that_a_sparse_checkout_left_out_is_no_deleted_file(folder: Path) -
 @pytest.mark.parametrize("name", ["nothing", "--help", "main:data", "HEAD^{tree}"])
 def test_revision_that_is_no_commit_is_unknown(folder: Path, name: str) -> None:
     with pytest.raises(RejectedError) as refused:
-        Repository(folder).revision(name)
+        Repository(folder).revision(name, option="--base")
     assert refused.value.reason == "UnknownRevision"
 
 
 def test_branch_that_only_the_remote_has_is_found(folder: Path, tmp_path: Path) -> None:
     git(folder, "branch", "release")
     git(tmp_path, "clone", "-q", str(folder), "clone")
-    assert Repository(tmp_path / "clone").revision("release").commit == git(folder, "rev-parse", "release")
+    assert Repository(tmp_path / "clone").revision("release", option="--base").commit == git(
+        folder, "rev-parse", "release"
+    )
 
 
 def test_change_left_the_remotes_default_branch_where_both_have_the_commit(folder: Path, tmp_path: Path) -> None:

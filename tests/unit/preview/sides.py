@@ -66,9 +66,18 @@ def running(
     )
 
 
-def report(base: Mapping[Unit, Rendition], head: Mapping[Unit, Rendition], **fleet: Any) -> Report:
-    """The two sides compared."""
-    return compare(Side(label="main", units=base), Side(label="change", units=head), fleet=Fleet(**fleet))
+def report(
+    base: Mapping[Unit, Rendition],
+    head: Mapping[Unit, Rendition],
+    *,
+    plans: Mapping[Unit, EndpointPlan] | None = None,
+    **fleet: Any,
+) -> Report:
+    """The two sides compared; `plans` are those of endpoints that both sides make alike."""
+    old, new = (
+        Side(label=label, units=units, plans=plans or {}) for label, units in (("main", base), ("change", head))
+    )
+    return compare(old, new, fleet=Fleet(**fleet))
 
 
 def only(tier: TierReport) -> ObjectChange:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
+import re
 from typing import Any
 
 import pytest
 
+from provisioner.domain.plan import EndpointPlan
+from provisioner.preview import phrases
 from provisioner.preview.effect import Effect, Reach
 from provisioner.preview.report import Impact, Report
 from provisioner.preview.sides import Rendition
 from provisioner.preview.units import PLATFORM
-from tests.unit.preview.sides import Object, edited, planned, published, rendered, report, running, unit
+from tests.unit.preview.sides import Object, edited, only, planned, published, rendered, report, running, said, unit
 from tests.unit.rendering.examples import example_pack
 
 
@@ -126,6 +130,103 @@ def test_load_time_comes_from_the_weights() -> None:
         "ep-small": ("in place", 1, 125, 125),
         "ep-large": ("in place", 2, 620, 0),
     }
+
+
+def on_nodes(name: str, node_type: str, *, nodes: int = 1) -> EndpointPlan:
+    """The plan of an endpoint on some nodes of a type."""
+    plan = planned(name)
+    capacity = dataclasses.replace(plan.capacity, node_type=node_type, nodes=nodes, burst_nodes=0)
+    return dataclasses.replace(plan, capacity=capacity)
+
+
+def another_chart(found: Object) -> None:
+    """A tenant cluster of it is made anew."""
+    version(found)["template"]["helmRelease"]["chart"]["name"] = "other"
+
+
+def another_kubernetes(found: Object) -> None:
+    """Nodes of it are made anew."""
+    release = version(found)["template"]["helmRelease"]
+    release["values"] = re.sub(r"version: \"?v[0-9.]+\"?", "version: v1.99.0", release["values"])
+
+
+@pytest.mark.parametrize(
+    ("edit", "nodes", "gap"),
+    [(another_chart, 3, True), (another_kubernetes, 3, False), (another_kubernetes, 1, True), (telemetry, 1, False)],
+)
+def test_nothing_answers_while_all_that_replicas_stand_in_is_made_anew(edit: Any, nodes: int, gap: bool) -> None:
+    """Ledger: LIF-14, DAY-08."""
+    plan = on_nodes("ep-demo", "aws.gpu-l4", nodes=nodes)
+    lives = [running("ep-demo", replicas=3)]
+    found = report(template(unchanged), template(edit), plans={unit("ep-demo"): plan}, endpoints=lives)
+    (group,) = found.tiers[0].groups
+    assert (group.gap_seconds > 0) is gap
+    assert phrases.gap(group).startswith("at least") is gap
+
+
+def test_endpoint_that_follows_its_tier_only_has_a_load_time() -> None:
+    plan = planned("ep-demo", weights_bytes=10**10)
+    found = report(
+        template(unchanged), template(another_chart), plans={unit("ep-demo"): plan}, endpoints=[running("ep-demo")]
+    )
+    (group,) = found.tiers[0].groups
+    assert (group.load_seconds, phrases.loads(group), phrases.gap(group)) == (
+        (170, 170),
+        "2 min 50 s",
+        "at least 2 min 50 s",
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "hit"),
+    [
+        ("nodeTypes.gpu-l4.properties", ["ep-l4"]),
+        ("nodeTypes.gpu-l40s.properties", ["ep-l40s"]),
+        ("nodeTypes.gpu-l4.cost", []),
+        ("nodeTemplate.timeout", []),
+        ("nodeTemplate.git.tag", ["ep-l4", "ep-l40s"]),
+    ],
+)
+def test_node_provider_reaches_those_whose_nodes_it_is_about(field: str, hit: list[str]) -> None:
+    """Ledger: TEN-13."""
+
+    def edit(found: Object) -> None:
+        if found["metadata"]["name"] != "aws":
+            return
+        place = found["spec"]["terraform"]
+        *path, last = field.split(".")
+        for name in path:
+            listed = place[name]
+            place = next(one for one in listed if one["name"] == path[-1]) if isinstance(listed, list) else listed
+            if isinstance(listed, list):
+                break
+        place[last] = {"gpu-model": "other"} if last == "properties" else 77 if last == "cost" else "v9"
+
+    objects = example_pack().tier_objects("dedicated")
+    plans = {
+        unit(name): on_nodes(name, node_type)
+        for name, node_type in (("ep-l4", "aws.gpu-l4"), ("ep-l40s", "aws.gpu-l40s"), ("ep-h100", "metal3.gpu-h100"))
+    }
+    found = report(
+        {published(): Rendition(objects=objects)},
+        {published(): Rendition(objects=edited(objects, "NodeProvider", edit))},
+        plans=plans,
+        endpoints=[running(one.name) for one in plans],
+    )
+    worse = [one for one in found.impacts if one.effect is Effect.NODES_REPLACED]
+    assert [one.unit for one in worse] == hit
+    named = {field.split(".")[1]} if "nodeTypes" in field else {""}
+    assert {one.reason.split("`")[1] for one in worse} <= {f"aws.{name}".rstrip(".") for name in named}
+    assert found.effect is (Effect.NODES_REPLACED if hit else Effect.NOTHING)
+
+
+def test_limits_of_a_tenant_reach_gateways_though_no_object_says_them() -> None:
+    """Ledger: TEN-13."""
+    plans = [dataclasses.replace(planned("ep-demo"), limits={"requestsPerMinute": number}) for number in (600, 300)]
+    base, head = ({unit("ep-demo"): Rendition(objects=rendered(plan), plan=plan)} for plan in plans)
+    found = report(base, head, endpoints=[running("ep-demo")])
+    assert said(only(found.tiers[0])) == [("requestsPerMinute", "600", "300")]
+    assert [(one.effect, one.reach) for one in found.impacts] == [(Effect.CONFIG_RELOAD, Reach.ROLLOUT)]
 
 
 def test_endpoints_of_one_pool_restart_together() -> None:

@@ -7,10 +7,11 @@ import re
 import pytest
 
 from provisioner.domain.finding import Severity
+from provisioner.preview import phrases
 from provisioner.preview.markdown import MARKER, MAX_CHARACTERS, report_markdown
 from provisioner.preview.rows import CHANGE_TITLES, EFFECT_TITLES, change_rows, effect_rows
 from provisioner.preview.sides import Rendition
-from tests.unit.preview.sides import Object, case, report, running, unit, wrong
+from tests.unit.preview.sides import Object, case, planned, rendered, report, running, unit, wrong
 
 
 def settings(name: str, value: str) -> Object:
@@ -133,3 +134,26 @@ def test_even_escaped_text_stays_within_bounds() -> None:
     text = report_markdown(report(base, {case(): Rendition(findings=odd), **failing}), exit_code=4)
     assert MAX_CHARACTERS - 2_000 < len(text) <= MAX_CHARACTERS
     assert "did not fit" in text
+
+
+def test_nothing_is_said_to_happen_only_where_all_could_be_previewed() -> None:
+    same, broken = Rendition(objects=(settings("one", "x"),)), Rendition(failure=(wrong("no such value"),))
+    other = Rendition(objects=(settings("one", "y"),))
+    blind = report({case(): same}, {case(): broken})
+    assert phrases.headline(blind) == "1 unit could not be previewed: what happens to them is not known"
+    both = report(
+        {case(): same, case("shared"): same}, {case(): broken, case("shared"): other}, endpoints=[running("ep-1")]
+    )
+    assert "nothing happens" not in phrases.headline(both)
+    assert "could not be previewed" in phrases.headline(both)
+
+
+def test_workload_that_reads_alike_is_no_object_to_read_but_restarts() -> None:
+    plans = [planned("ep-demo", revision=name) for name in ("aaaaaa", "bbbbbb")]
+    base, head = ({unit("ep-demo"): Rendition(objects=rendered(plan), plan=plan)} for plan in plans)
+    found = report(base, head, endpoints=[running("ep-demo")])
+    assert [row.cells[0] for row in effect_rows(found)] == ["pods restart, with its next roll-out"]
+    assert list(change_rows(found)) == []
+    text = report_markdown(found, exit_code=3)
+    assert "its manifests read alike, its pods are new" in text
+    assert "StatefulSet" not in text

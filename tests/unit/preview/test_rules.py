@@ -13,6 +13,7 @@ from provisioner.preview.rules import RULES
 from provisioner.preview.rules.published import VERSION
 from provisioner.preview.rules.values import VALUES
 from provisioner.preview.rules.workloads import REVISED
+from provisioner.preview.sides import GATEWAY_LIMITS
 from provisioner.preview.units import PLATFORM
 from provisioner.rendering.diff import ABSENT
 from tests.unit.preview.sides import rendered
@@ -74,6 +75,13 @@ APPLICATION = "deploy.argoCD.applications[runtime]"
         ("ArgoCDApplicationTemplate", "spec.template.spec.syncPolicy.retry.limit", 1, 2, Effect.CONFIG_RELOAD),
         ("NodeProvider", "spec.aws.nodeTypes[gpu].cost", 1, 2, Effect.NOTHING),
         ("NodeProvider", "spec.aws.nodeTypes[gpu].resources.cpu", "1", "2", Effect.NODES_REPLACED),
+        ("NodeProvider", "spec.terraform.nodeTypes[gpu].metadata.labels.a", "b", "c", Effect.NOTHING),
+        ("NodeProvider", "spec.terraform.nodeTemplate.timeout", "45m", "60m", Effect.NOTHING),
+        ("NodeProvider", "spec.terraform.nodeTemplate.git.fetchInterval", "5m", "9m", Effect.NOTHING),
+        ("NodeProvider", "spec.terraform.nodeTemplate.git.tag", "v1", "v2", Effect.NODES_REPLACED),
+        ("NodeProvider", "spec.kubeVirt.deploy.kubevirt.version", "1", "2", Effect.CONFIG_RELOAD),
+        ("NodeProvider", "spec.bcm.secretRef.name", "a", "b", Effect.CONFIG_RELOAD),
+        (GATEWAY_LIMITS, "requestsPerMinute", 600, 300, Effect.CONFIG_RELOAD),
         ("NodeProfile", "spec.nodeLabels.a", "b", "c", Effect.NODES_REPLACED),
         ("Project", "spec.quotas.project.nodeclaims", "1", "2", Effect.NOTHING),
         ("StatefulSet", "spec.template.spec.containers[server].image", "a", "b", Effect.PODS_RESTART),

@@ -46,11 +46,12 @@ class Workplace:
     folder: Path
     cache: Path
     told: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
 
     @property
     def talk(self) -> Talk:
-        """Keeps notes."""
-        return Talk(note=self.told.append, doing=lambda _: None)
+        """Keeps what is noted and what is done."""
+        return Talk(note=self.told.append, doing=self.done.append)
 
     def edit(self, name: str, before: str, after: str) -> None:
         """Replace text that stands in a file."""

@@ -56,6 +56,14 @@ def test_nothing_differs_without_a_change(workplace: Workplace) -> None:
     assert (report.units, report.tiers, exit_code(report)) == (0, (), 0)
 
 
+def test_what_is_done_is_told_with_numbers_where_there_are_any(workplace: Workplace) -> None:
+    requests = asking("dedicated", "one"), asking("shared", "two")
+    workplace.preview()
+    assert not [line for line in workplace.done if "endpoint" in line]
+    workplace.preview(tiers=("shared",), fleet=fleet(*requests))
+    assert [line for line in workplace.done if "endpoint" in line] == ["rendering 1 endpoint"]
+
+
 def test_line_of_a_shared_part_reaches_every_tiers_cases_and_nothing_that_is_published(workplace: Workplace) -> None:
     slower(workplace)
     report = workplace.preview()
@@ -306,3 +314,28 @@ def test_other_weights_come_with_a_volume_of_their_own(workplace: Workplace, tie
     report = workplace.preview(tiers=(tier,))
     assert report.effect is Effect.PODS_RESTART
     assert not any(change.kind.startswith("PersistentVolume") for change in tiers(report)[tier].changes)
+
+
+def test_lower_limit_of_a_tenant_is_a_reload_of_gateways(workplace: Workplace) -> None:
+    """Ledger: TEN-13."""
+    workplace.edit("templates/shared/tier.yaml", "requestsPerMinute: 600", "requestsPerMinute: 300")
+    report = workplace.preview(fleet=fleet(asking("shared", "one")))
+    assert list(tiers(report)) == ["shared"]
+    assert (report.effect, exit_code(report)) == (Effect.CONFIG_RELOAD, 0)
+    assert [str(change) for change in tiers(report)["shared"].changes] == ["± GatewayLimits/{endpoint} (+1|-1)"]
+
+
+def test_endpoint_that_only_its_tier_reaches_has_a_load_time_and_a_gap(workplace: Workplace) -> None:
+    """Ledger: LIF-14."""
+    workplace.write("site.yaml", example_site().read_text())
+    workplace.commit()
+    workplace.edit("site.yaml", "gpu-model: l4,", "gpu-model: l4, zone: b,")
+    report = workplace.preview(
+        tiers=("dedicated",), site=workplace.folder / "site.yaml", fleet=fleet(asking("dedicated", "one"))
+    )
+    (group,) = tiers(report)["dedicated"].groups
+    assert (group.effect, group.reason) == (
+        Effect.NODES_REPLACED,
+        "`aws.gpu-l4`: nodes are compared with it, and made anew",
+    )
+    assert group.load_seconds is not None and group.gap_seconds == group.load_seconds[0]
