@@ -18,10 +18,12 @@ from provisioner.domain.plan import EndpointPlan
 
 
 class Phase(StrEnum):
-    """What we did so far. Ready is said only after stage 9."""
+    """What we did so far. Ready is said only after stage 9, and stays while a change is carried out. Drained is out of
+    traffic and without replicas on request, until warmed."""
 
     CREATING = "Creating"
     READY = "Ready"
+    DRAINED = "Drained"
     FAILED = "Failed"
     DELETING = "Deleting"
 
@@ -49,8 +51,20 @@ class EndpointRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an endpoint is to become. Its plan is carried out beside what serves, and replaces that when it is proven."""
+
+    request: EndpointRequest
+    plan: EndpointPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One endpoint. `generation` counts changes of what is wanted; `operation` is the one that changed it last."""
+    """One endpoint. `request` and `plan` are what serves; `change` is what an open operation makes of it.
+
+    `generation` counts changes of what is wanted; `operation` is the one that changed it last. `version` grows with
+    every change of the row, whoever makes it: entity tags and watches are made of it. The store sets it.
+    """
 
     id: EndpointId
     name: str
@@ -66,3 +80,5 @@ class Endpoint:
     stages: tuple[Stage, ...] = field(default_factory=initial_stages)
     reason: str = ""
     message: str = ""
+    change: Change | None = None
+    version: int = field(default=0, compare=False)

@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
+from provisioner.domain.access import AccessRole, Scope
 from provisioner.domain.ids import KeyId
 
 VISIBLE_PREFIX_LENGTH = 10
@@ -17,18 +18,25 @@ VISIBLE_PREFIX_LENGTH = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A stored key. `endpoints` None means every endpoint of the tenant. Never holds the secret."""
+    """A stored key. Never holds the secret.
+
+    `tenant` None means every tenant, for the provider's own keys; a customer's has one. `endpoints` None means every
+    endpoint of the tenant, `scopes` None every scope of the role. `last_used_at` is true to within some minutes.
+    """
 
     id: KeyId
     name: str
     digest: str
     prefix: str
-    tenant: str
+    tenant: str | None
     created_at: datetime
+    role: AccessRole = AccessRole.CUSTOMER
+    scopes: tuple[Scope, ...] | None = None
     team: str | None = None
     endpoints: tuple[str, ...] | None = None
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
 
     def is_usable(self, now: datetime) -> bool:
         """Whether the key may be used at `now`."""

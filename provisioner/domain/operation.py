@@ -41,8 +41,21 @@ class Verb(StrEnum):
     """What an operation does. Each verb is a module with a tuple STEPS."""
 
     TENANT_CREATE = "tenant.create"
+    TENANT_OFFBOARD = "tenant.offboard"
     ENDPOINT_CREATE = "endpoint.create"
+    ENDPOINT_WARM = "endpoint.warm"
+    ENDPOINT_SCALE = "endpoint.scale"
+    ENDPOINT_UPDATE = "endpoint.update"
+    ENDPOINT_RESTART = "endpoint.restart"
+    ENDPOINT_ROTATE_KEY = "endpoint.rotate-key"
+    ENDPOINT_DRAIN = "endpoint.drain"
     ENDPOINT_DELETE = "endpoint.delete"
+    ENDPOINT_RECLAIM = "endpoint.reclaim"
+
+    @property
+    def noun(self) -> str:
+        """What the verb's subject is: `tenant` or `endpoint`."""
+        return self.value.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from provisioner.domain.access import AccessRole
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import ApiKey
@@ -35,13 +36,13 @@ def derive_routes(
 
 
 def derive_keys(keys: Iterable[ApiKey], now: datetime) -> tuple[KeyDigest, ...]:
-    """The digests of every key that may be used at `now`, sorted by digest."""
+    """The digests of every customer's key that may be used at `now`, sorted by digest."""
     usable = (
         KeyDigest(
             digest=key.digest, tenant=key.tenant, team=key.team, endpoints=key.endpoints, expires_at=key.expires_at
         )
         for key in keys
-        if key.is_usable(now)
+        if key.tenant is not None and key.role is AccessRole.CUSTOMER and key.is_usable(now)
     )
     return tuple(sorted(usable, key=lambda key: key.digest))
 

@@ -13,7 +13,8 @@ POOL_TENANT = "pool"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """One tenant. `tiers` are the tiers it may use; `ready` is said when every Project exists."""
+    """One tenant. `tiers` are the tiers it may use; `ready` is said when every Project exists; one that is
+    `offboarding` takes no new endpoints and keys."""
 
     name: str
     display_name: str
@@ -21,6 +22,7 @@ class Tenant:
     created_at: datetime
     operation: OperationId
     ready: bool = False
+    offboarding: bool = False
 
 
 def project_name(tenant: str, tier: str) -> str:

@@ -11,7 +11,7 @@ from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import InvariantError, NotFoundError
 from provisioner.domain.ids import EndpointId, OperationId
 from provisioner.domain.lease import Fence
-from provisioner.store.changes import count_change, read_changes
+from provisioner.store.changes import read_changes, record_endpoint_change
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
 from provisioner.store.rows import endpoint_from, value_or_error, values_only
@@ -67,6 +67,9 @@ class SqlEndpoints:
             "reason": endpoint.reason,
             "message": endpoint.message,
             "observed_generation": endpoint.observed_generation,
+            "request": endpoint.request,
+            "plan": endpoint.plan,
+            "change": endpoint.change,
             "updated_at": now,
         }
         async with self._database.write() as connection:
@@ -74,14 +77,17 @@ class SqlEndpoints:
             statement = update(ENDPOINTS).where(ENDPOINTS.c.id == endpoint.id).values(observed)
             if (await connection.execute(statement)).rowcount == 0:
                 raise _unknown(endpoint.id)
-            await count_change(connection, ENDPOINTS)
+            await record_endpoint_change(connection, endpoint.id, tenant=endpoint.tenant, now=now)
 
     async def remove(self, endpoint: EndpointId, *, operation: OperationId, fence: Fence) -> None:
         """See EndpointStore."""
+        now = self._clock.now()
         async with self._database.write() as connection:
-            await hold(connection, operation, fence, now=self._clock.now())
-            await connection.execute(delete(ENDPOINTS).where(ENDPOINTS.c.id == endpoint))
-            await count_change(connection, ENDPOINTS)
+            await hold(connection, operation, fence, now=now)
+            gone = delete(ENDPOINTS).where(ENDPOINTS.c.id == endpoint).returning(ENDPOINTS.c.tenant)
+            tenant = await connection.scalar(gone)
+            if tenant is not None:
+                await record_endpoint_change(connection, endpoint, tenant=tenant, now=now, removed=True)
 
 
 def _unknown(endpoint: EndpointId) -> NotFoundError:

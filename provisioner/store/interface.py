@@ -121,8 +121,8 @@ class EndpointStore(Protocol):
         ...
 
     async def save(self, endpoint: Endpoint, *, operation: OperationId, fence: Fence) -> None:
-        """Store phase, stages, reason, message and observed generation, while the operation's lease has this fence.
-        The moment of the update is the store's. NotFoundError when the row is gone."""
+        """Store request, plan, change, phase, stages, reason, message and observed generation, while the operation's
+        lease has this fence. Version and moment of the update are the store's. NotFoundError when the row is gone."""
         ...
 
     async def remove(self, endpoint: EndpointId, *, operation: OperationId, fence: Fence) -> None:

@@ -28,7 +28,8 @@ class SqlKeys:
         """See KeyStore."""
         try:
             async with self._database.write() as connection:
-                if not await connection.scalar(select(TENANTS.c.name).where(TENANTS.c.name == key.tenant)):
+                named = select(TENANTS.c.name).where(TENANTS.c.name == key.tenant)
+                if key.tenant is not None and not await connection.scalar(named):
                     raise unknown_tenant(key.tenant)
                 await connection.execute(insert(API_KEYS).values(columns_of(key)))
                 await count_change(connection, API_KEYS)

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Dialect,
+    Float,
     ForeignKey,
     Identity,
     Index,
@@ -27,12 +28,14 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.types import TypeDecorator
 
+from provisioner.domain.access import AccessRole, Scope
 from provisioner.domain.conditions import Stage
-from provisioner.domain.endpoint import EndpointRequest, Phase
+from provisioner.domain.endpoint import Change, EndpointRequest, Phase
 from provisioner.domain.operation import Json, OperationState, Verb
 from provisioner.domain.plan import EndpointPlan
 from provisioner.domain.snapshot import Snapshot
@@ -158,6 +161,7 @@ TENANTS = Table(
     Column("created_at", Moment, nullable=False),
     Column("operation", Text, nullable=False),
     Column("ready", Boolean, nullable=False),
+    Column("offboarding", Boolean, nullable=False, server_default=false()),
 )
 
 ENDPOINTS = Table(
@@ -177,6 +181,8 @@ ENDPOINTS = Table(
     Column("stages", Document[tuple[Stage, ...]](tuple[Stage, ...]), nullable=False),
     Column("reason", Text, nullable=False),
     Column("message", Text, nullable=False),
+    Column("change", Document[Change](Change)),
+    Column("version", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("tenant", "name"),
 )
 
@@ -230,12 +236,15 @@ API_KEYS = Table(
     Column("name", Text, nullable=False),
     Column("digest", Text, nullable=False, unique=True),
     Column("prefix", Text, nullable=False),
-    Column("tenant", Text, ForeignKey("tenants.name"), nullable=False),
+    Column("tenant", Text, ForeignKey("tenants.name")),
     Column("created_at", Moment, nullable=False),
     Column("team", Text),
     Column("endpoints", Document[tuple[str, ...]](tuple[str, ...])),
     Column("expires_at", Moment),
     Column("revoked_at", Moment),
+    Column("role", Word(AccessRole), nullable=False, server_default=AccessRole.CUSTOMER.value),
+    Column("scopes", Document[tuple[Scope, ...]](tuple[Scope, ...])),
+    Column("last_used_at", Moment),
 )
 
 SNAPSHOTS = Table(
@@ -254,6 +263,17 @@ CHANGES = Table(
 )
 """One row per table whose changes are counted."""
 
+CHANGED_ENDPOINTS = Table(
+    "changed_endpoints",
+    METADATA,
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("endpoint", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("removed", Boolean, nullable=False),
+    Column("at", Moment, nullable=False),
+)
+"""Which endpoint changed with which version: what a watch goes on from. The oldest rows are dropped after a while."""
+
 AUDIT_EVENTS = Table(
     "audit_events",
     METADATA,
@@ -266,7 +286,59 @@ AUDIT_EVENTS = Table(
     Column("actor", Text, nullable=False),
     Column("request_id", Text, nullable=False),
     Column("operation", Text, nullable=False),
+    Column("before_digest", Text, nullable=False, server_default=""),
+    Column("after_digest", Text, nullable=False, server_default=""),
+    Index("ix_audit_events_at", "at"),
 )
+
+TEAMS = Table(
+    "teams",
+    METADATA,
+    Column("tenant", Text, ForeignKey("tenants.name"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("display_name", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+
+USAGE_HOURS = Table(
+    "usage_hours",
+    METADATA,
+    Column("hour", Moment, primary_key=True),
+    Column("endpoint", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("endpoint_name", Text, nullable=False),
+    Column("tier", Text, nullable=False),
+    Column("team", Text),
+    Column("requests", BigInteger, nullable=False),
+    Column("failures", BigInteger, nullable=False),
+    Column("unmeasured", BigInteger, nullable=False),
+    Column("prompt_tokens", BigInteger, nullable=False),
+    Column("completion_tokens", BigInteger, nullable=False),
+    Column("duration_ms", Float, nullable=False),
+    Index("ix_usage_hours_tenant", "tenant", "hour"),
+)
+
+USAGE_BATCHES = Table(
+    "usage_batches",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("at", Moment, nullable=False),
+)
+"""Batches of gateways that were counted already: a batch that is sent twice counts once."""
+
+MODEL_VERSIONS = Table(
+    "model_versions",
+    METADATA,
+    Column("model", Text, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("origin", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("body", Document[Json](Json), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("archived_at", Moment),
+)
+"""Every version of every model's master and card: imported from a file (`file`) or made over the API (`api`)."""
 
 FENCES = Table(
     "fences",

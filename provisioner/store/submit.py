@@ -15,7 +15,7 @@ from provisioner.domain.errors import ConflictError, InvariantError, NotFoundErr
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import record_audit
-from provisioner.store.changes import count_change
+from provisioner.store.changes import record_endpoint_change
 from provisioner.store.rows import columns_of, operation_columns
 from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
 
@@ -35,7 +35,8 @@ async def insert_operation(
     elif endpoint is not None:
         await _change_endpoint(connection, endpoint)
     if endpoint is not None:
-        await count_change(connection, ENDPOINTS)
+        now = operation.created_at
+        await record_endpoint_change(connection, endpoint.id, tenant=endpoint.tenant, now=now)
 
 
 async def find_known(connection: AsyncConnection, operation: Operation) -> str | None:
@@ -119,7 +120,8 @@ async def _save_unready_tenant(connection: AsyncConnection, tenant: Tenant) -> N
 
 async def _change_endpoint(connection: AsyncConnection, endpoint: Endpoint) -> None:
     """Write what the caller wants; what workers observed (stages, observed generation) stays as they stored it."""
-    wanted = columns_of(endpoint, "id", "name", "tenant", "created_at", "stages", "observed_generation")
+    kept = ("id", "name", "tenant", "created_at", "stages", "observed_generation", "version")
+    wanted = columns_of(endpoint, *kept)
     changed = await connection.execute(update(ENDPOINTS).where(ENDPOINTS.c.id == endpoint.id).values(wanted))
     if changed.rowcount == 0:
         raise NotFoundError(f"changing the endpoint: there is none with the id: {endpoint.id}")
