@@ -134,6 +134,7 @@ def _fleet(against: str | None) -> tuple[bytes, str] | None:
     if against == _SERVER:
         from provisioner.cli.session import call
 
+        say("asking the server what runs …")
         fleet = call(lambda client: client.get_fleet())
         return fleet.model_dump_json(by_alias=True, exclude_none=True).encode(), "the server's fleet"
     from provisioner.preview.fleet import MAX_BYTES

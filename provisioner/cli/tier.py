@@ -89,7 +89,7 @@ async def _publish(settings: Settings, names: Sequence[str], *, dry_run: bool, f
     from provisioner.wiring.publishing import open_publisher
 
     async with open_publisher(settings) as publisher:
-        proposals = await publisher.propose(names, force=force)
+        proposals = await publisher.propose(names, force=force, doing=lambda text: say(f"{text} …"))
         for proposal in proposals:
             _print_proposal(proposal)
         for proposal in () if dry_run else proposals:

@@ -60,6 +60,7 @@ async def run_attached(options: PlaneOptions, *, attach: Path, clock: Clock, sto
     faults = Faults(options.state / "faults.yaml")
     target = read_target(attach)
     raise_file_limit()
+    print(f"looking at what the cluster has: {target.context} ({target.url})", file=sys.stderr, flush=True)
     async with open_attached(options, target=target, clock=clock, faults=faults) as attached:
         for line in _report(options, target, attached):
             print(line, file=sys.stderr, flush=True)

@@ -33,6 +33,8 @@ _DIGEST: Final = "tenantry.io/digest"
 _ROOT_CA: Final = "kube-root-ca.crt"
 _ESTABLISHED_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.1
+ANSWER_SECONDS: Final = 15.0
+"""How long a cluster may take to say what it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +48,26 @@ class Survey:
 
 
 async def survey(api: Api, *, context: str) -> Survey:
-    """What the cluster of a kubeconfig context has. Raises RejectedError when we may not look."""
+    """What the cluster of a kubeconfig context has. Raises RejectedError when we may not look, RetryableError when
+    nobody answers."""
+    doing = "looking at what the cluster has"
     try:
-        present = {item["metadata"]["name"]: item for item in await api.list(DEFINITION)}
-        is_managed = await api.get(CONFIG_MAP, _ROOT_CA, namespace="kube-system") is not None
-        served = {kind.group for kind in await api.kinds()}
+        async with asyncio.timeout(ANSWER_SECONDS):
+            present = {item["metadata"]["name"]: item for item in await api.list(DEFINITION)}
+            is_managed = await api.get(CONFIG_MAP, _ROOT_CA, namespace="kube-system") is not None
+            served = {kind.group for kind in await api.kinds()}
     except RejectedError as error:
         raise RejectedError(
-            f"looking at what the cluster has: {error.message}: `{context}`",
+            f"{doing}: {error.message}: `{context}`",
             reason="AccessMissing",
             hint="the how-to on playgrounds has a ClusterRole with all that is needed",
+        ) from error
+    except (RetryableError, TimeoutError) as error:
+        told = error.message if isinstance(error, RetryableError) else f"calling {api.url}: no answer in time"
+        raise RetryableError(
+            f"{doing}: {told}: `{context}`",
+            reason="Unreachable",
+            hint="is that the right server, and does it run? With its kubeconfig `kubectl get --raw /readyz` asks it",
         ) from error
     ours = {definition["metadata"]["name"]: definition for definition in _definitions()}
     left: dict[Role, str] = {Role.WORKLOADS: "it has a controller manager"} if is_managed else {}

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lightkube.config.client_adapter import verify_cluster
-from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import User
 
 from provisioner.domain.errors import RejectedError
+from provisioner.platform.kubeconfig import context_of, explained, read_kubeconfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +30,32 @@ class Target:
 def read_target(kubeconfig: Path) -> Target:
     """The target of the current context. Raises RejectedError when the file, its certificates or its kind of
     credentials cannot be used."""
-    try:
-        config = KubeConfig.from_file(kubeconfig).get()
-        if config is None:
-            raise KeyError("current-context")
-        user = config.user or User()
-        token = _token(config, user)
-        tls = verify_cluster(config.cluster, user, config.abs_file, trust_env=False)
-    except RejectedError:
-        raise
-    except Exception as error:  # a file can be broken in as many ways as its readers have errors
+    config = read_kubeconfig(kubeconfig)
+    name = config.current_context
+    if name is None or name not in config.contexts:
+        told = "no current context" if name is None else f"unknown context: `{name}`"
         raise RejectedError(
-            f"reading kubeconfig: {type(error).__name__}: `{kubeconfig}`",
-            reason="BadKubeconfig",
-            hint="`kubectl config view --minify --raw` prints one with the current context alone",
-        ) from error
-    url = config.cluster.server.rstrip("/")
-    return Target(config.context_name, url, token, tls if url.startswith("https:") else None)
+            f"reading kubeconfig: {told}: {kubeconfig}",
+            reason="UnknownContext",
+            hint=f"`kubectl --kubeconfig {kubeconfig} config use-context NAME`; "
+            f"it has: {', '.join(sorted(config.contexts)) or 'none'}",
+        )
+    found = context_of(config, name, path=kubeconfig)
+    user = found.user or User()
+    token = explained(kubeconfig, lambda: _token(name, user))
+    tls = explained(kubeconfig, lambda: verify_cluster(found.cluster, user, found.abs_file, trust_env=False))
+    url = found.cluster.server.rstrip("/")
+    return Target(name, url, token, tls if url.startswith("https:") else None)
 
 
-def _token(config: SingleConfig, user: User) -> str | None:
+def _token(context: str, user: User) -> str | None:
     if user.exec or user.auth_provider or user.username:
         raise RejectedError(
-            f"reading credentials: neither a token nor a client certificate in context: `{config.context_name}`",
+            f"reading credentials: neither a token nor a client certificate in context: `{context}`",
             reason="UnsupportedCredentials",
             hint="bind the playground's ClusterRole to a service account, take its token with `kubectl create token`",
         )
     if user.token_file:
-        return Path(config.abs_file(user.token_file)).read_text().strip()
+        return Path(user.token_file).read_text().strip()
     token: str | None = user.token
     return token

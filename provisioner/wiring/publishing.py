@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,10 @@ def _written(manifest: Manifest | None) -> Any:
     return {**{key: value for key, value in manifest.items() if key != "status"}, "metadata": kept}
 
 
+def _tell_nobody(_: str) -> None:
+    """For those who publish without anybody who waits."""
+
+
 class Publisher:
     """Proposes and publishes with one set of connections; `open_publisher` makes one."""
 
@@ -68,33 +72,34 @@ class Publisher:
         self._pack = open_pack(self._catalog, self._site, settings.catalog)
         self._clusters = clusters
 
-    async def propose(self, names: Sequence[str], *, force: bool = False) -> list[Proposal]:
-        """What publishing the tiers (all when none is named) would do; nothing is written.
+    async def propose(
+        self, names: Sequence[str], *, force: bool = False, doing: Callable[[str], None] = _tell_nobody
+    ) -> list[Proposal]:
+        """What publishing the tiers (all when none is named) would do; nothing is written. `doing` is told which server
+        is asked, which may take a while.
 
         Raises RejectedError for an unknown tier, a published version that would change or fields that others own.
         """
         from provisioner.domain.finding import unknown_name_hint
-        from provisioner.platform.publish import propose
 
         tiers = self._catalog.tiers
         if (unknown := next((name for name in names if name not in tiers), None)) is not None:
             raise RejectedError(f"publishing tiers: unknown name: `{unknown}`", hint=unknown_name_hint(unknown, tiers))
-        return [
-            Proposal(
-                tier=name,
-                version=tiers[name].version,
-                control_plane=plane,
-                publication=await propose(
-                    self._clusters.control_plane(plane),
-                    self._pack.tier_objects(name),
-                    tier=name,
-                    fence=PUBLISH_FENCE,
-                    force=force,
-                ),
-            )
-            for plane in self._site.control_planes
-            for name in dict.fromkeys(names) or sorted(tiers)
-        ]
+        proposals = []
+        for plane in self._site.control_planes:
+            doing(f"asking {plane} what would change: {self._clusters.control_plane(plane).url}")
+            proposals += [
+                await self._propose(name, plane, force=force) for name in dict.fromkeys(names) or sorted(tiers)
+            ]
+        return proposals
+
+    async def _propose(self, tier: str, plane: str, *, force: bool) -> Proposal:
+        from provisioner.platform.publish import propose
+
+        cluster, objects = self._clusters.control_plane(plane), self._pack.tier_objects(tier)
+        publication = await propose(cluster, objects, tier=tier, fence=PUBLISH_FENCE, force=force)
+        version = self._catalog.tiers[tier].version
+        return Proposal(tier=tier, version=version, control_plane=plane, publication=publication)
 
     async def publish(self, proposal: Proposal) -> None:
         """Do what was proposed."""

@@ -74,7 +74,8 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
         clusters = _open_clusters(settings.kubeconfig, stack)
         if roles != {Role.API}:
             for plane in site.control_planes:
-                clusters.control_plane(plane)  # a kubeconfig without it stops us here, before operations fail for it
+                # A kubeconfig without it stops us here, before operations fail for it.
+                _log.info("control plane cluster %s is at %s", plane, clusters.control_plane(plane).url)
         reconciler = Reconciler(store=store, clusters=clusters, clock=clock)
         pack = open_pack(catalog, site, settings.catalog)
         outside = _Outside(store=store, clusters=clusters, pack=pack, site=site, wake_reconciler=reconciler.wake)

@@ -75,6 +75,11 @@ class Api:
         self._url = url.rstrip("/")
         self._kinds: dict[tuple[str, str], Kind] = {}
 
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._url
+
     def below(self, path: str) -> Api:
         """The API under a path of this server, as the Platform's proxy puts tenant clusters."""
         return Api(self._session, f"{self._url}/{path.strip('/')}")
@@ -120,7 +125,7 @@ class Api:
                         _raise(int(event["object"].get("code", 500)), json.dumps(event["object"]).encode(), "watching")
                     yield Event(event["type"], event["object"])
         except (aiohttp.ClientError, TimeoutError, json.JSONDecodeError) as error:
-            raise RetryableError(f"watching {kind.plural}: {error}") from error
+            raise RetryableError(f"watching {kind.plural}: {error or type(error).__name__}") from error
 
     async def create(self, kind: Kind, manifest: Json, *, subresource: str | None = None) -> Json:
         """Create the object, ConflictError with reason `AlreadyExists` when it is there; or post to a `subresource`
@@ -229,7 +234,8 @@ class Api:
             ) as response:
                 content = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise RetryableError(f"calling the API server: {method} {path}: {error or type(error).__name__}") from error
+            told = str(error) or "no answer in time"  # of these, only a TimeoutError has no text
+            raise RetryableError(f"calling {self._url}: {method} {path}: {told}") from error
         if response.status >= 300:
             _raise(response.status, content, f"{method} {path}")
         result: Json = json.loads(content)

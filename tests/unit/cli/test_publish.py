@@ -54,7 +54,9 @@ async def test_dry_run_names_every_object_and_writes_none(
 
 async def test_publishing_again_changes_nothing(cluster: HttpCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert await run(TIER) == 0
-    assert "published to" in capsys.readouterr().err
+    asking, published = capsys.readouterr().err.splitlines()
+    assert asking.startswith("asking control-plane what would change: http://127.0.0.1:")
+    assert "published to" in published
     assert await run(TIER, "--dry-run") == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.endswith("nothing changes")
@@ -79,3 +81,14 @@ async def test_changed_field_is_told_with_what_it_does_to_nodes_and_without_secr
     became = '{"password": "(secret)", "region": "elsewhere"} -> absent'
     assert told[5] == ["spec.properties", "nodes", f"replaced, at once  {became}"]
     assert {line[0] for line in told[6:]} <= {"metadata.labels"}
+
+
+async def test_kubeconfig_that_cannot_be_used_is_told_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TENANTRY_BOOTSTRAP_KUBECONFIG", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("TENANTRY_SITE", str(SITE))
+    assert await run(TIER) == 1
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error == f"error: reading kubeconfig: no such file: {tmp_path / 'nowhere'}"
+    assert "TENANTRY_BOOTSTRAP_KUBECONFIG" in hint

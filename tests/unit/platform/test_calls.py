@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,10 +170,8 @@ async def test_server_that_ends_the_connection_says_so_in_words(tmp_path: Path) 
 
 async def test_server_that_is_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("provisioner.platform.clusters.TIMEOUT", httpx2.Timeout(0.05))
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        error = await unreachable(write_kubeconfig(tmp_path, f"http://127.0.0.1:{port}"))
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connections wait there for somebody who takes them
+        error = await unreachable(write_kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}"))
     assert "no answer in time" in error.message
 
 

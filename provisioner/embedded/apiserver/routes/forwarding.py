@@ -50,7 +50,7 @@ async def forward(request: web.Request, upstream: Upstream) -> web.StreamRespons
     try:
         found = await sending
     except (aiohttp.ClientError, TimeoutError) as error:
-        message = f"the control plane cluster cannot be reached: {error}"
+        message = f"the control plane cluster cannot be reached: {error or type(error).__name__}"
         raise status.unavailable(message, retry_after_seconds=1) from error
     async with found:
         return await _pass_on(request, found)
