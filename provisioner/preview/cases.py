@@ -1,7 +1,7 @@
 """The reference cases of a tier: requests that stand for all that it may be asked for, derived from the catalog. Pure.
 
 Both sides of a change are asked the same where they can be, so that what differs comes from the change and not from
-another choice of model or region. A model that the change touches is a case of its own.
+another choice of model or region. A model that the change touches or takes away is a case of its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
 def reference_cases(tier: str, offers: Sequence[Offer]) -> dict[str, Case]:
     """The cases of a tier by name: its own example, a small model for every other runtime that it allows, and every
-    model that both offers have and describe otherwise."""
+    model of the first offer that another one describes otherwise or does not have."""
     entries = [offer.catalog.tiers.get(tier) for offer in offers]
     known = [entry for entry in entries if entry is not None]
     examples = tuple(dict.fromkeys(str(entry.example.get("model")) for entry in known))
@@ -122,13 +122,13 @@ def _judged(request: Request, offer: Offer) -> _Judged:
 
 
 def _touched(offers: Sequence[Offer]) -> list[str]:
-    """Models that every offer has, and that are not the same in all of them."""
+    """Models of the first offer that are not the same in all others."""
     first, *others = (offer.catalog.models for offer in offers)
     return [name for name in sorted(first) if any(_differs(first[name], other.get(name)) for other in others)]
 
 
 def _differs(one: Model, other: Model | None) -> bool:
-    return other is not None and one is not other and one != other
+    return one is not other and one != other
 
 
 def _runtime_of(model: str, offers: Sequence[Offer]) -> str | None:

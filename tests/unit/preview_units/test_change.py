@@ -170,6 +170,17 @@ def test_endpoint_that_the_change_refuses_is_told(workplace: Workplace) -> None:
     assert "unknown `Qwen2-VL-2B-Instruct`" in failures(report)["dedicated"]
 
 
+@pytest.mark.parametrize("model", ["MiniMax-M2.5", "Qwen2-VL-2B-Instruct"])
+def test_model_that_goes_is_told_with_the_cases_that_nobody_can_plan_any_more(workplace: Workplace, model: str) -> None:
+    (workplace.folder / MODELS / f"{model}.yaml").unlink()
+    report = workplace.preview(tiers=("dedicated",))
+    (failure,) = tiers(report)["dedicated"].failures
+    name = "example" if model == "Qwen2-VL-2B-Instruct" else model
+    assert (failure.example, failure.side, failure.is_new) == (f"dedicated/{name}", "head", True)
+    assert f"unknown `{model}`" in failures(report)["dedicated"]
+    assert exit_code(report) == 1
+
+
 def test_site_of_the_repository_is_read_on_both_sides(workplace: Workplace) -> None:
     workplace.write("site.yaml", example_site().read_text())
     workplace.commit()
