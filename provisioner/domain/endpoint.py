@@ -52,7 +52,7 @@ class EndpointRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What an endpoint is to become: its plan is carried out beside the one that serves, and replaces it when proven."""
+    """What an endpoint is to become: its plan is carried out beside the serving one, and replaces it when proven."""
 
     request: EndpointRequest
     plan: EndpointPlan
