@@ -35,6 +35,16 @@ _FIELDS = frozenset(
 """From the reference of kustomization files (kubectl.docs.kubernetes.io/references/kustomize/kustomization)."""
 _KNOWN = frozenset(name.lower() for name in _FIELDS)
 """Go reads the names of fields whatever their case."""
+_REPLACED: Mapping[str, str] = {
+    "bases": "list its entries under `resources`",
+    "commonLabels": "use `labels` with `includeTemplates: true`, which leaves selectors alone",
+    "helmChartInflationGenerator": "use `helmCharts`",
+    "imageTags": "use `images` with `newTag`",
+    "patchesJson6902": "use `patches`, with `target` and `patch` or `path`",
+    "patchesStrategicMerge": "use `patches`, each file as `- path: …`, each text as `- patch: |-`",
+    "vars": "use `replacements`",
+}
+"""What kustomize gave up, and what to do instead (its reference, and what `kustomize edit fix` does)."""
 _REPLICATED = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"})
 """The kinds whose replicas kustomize sets; others of the same name stay as they are."""
 _CLUSTER_KINDS = frozenset(
@@ -117,7 +127,10 @@ class Kustomizations:
                 self._note("kustomization-missing-resource", document, path, message, fix=fix)
             else:
                 is_whole = False
-        return [_transformed(one, document.value) for one in self._patched(folder, found, is_whole)]
+        found = self._patched(folder, found, is_whole)
+        if is_whole and found:
+            self._check_targets(document, found)
+        return [_transformed(one, document.value) for one in found]
 
     def _is_inside(self, place: str) -> bool:
         """Whether the linted paths would show what stands there."""
@@ -169,8 +182,35 @@ class Kustomizations:
                     message = f"reading kustomization: no such file: {shown(written)}"
                     self._note("kustomization-missing-resource", document, path, message, fix="correct the path")
 
+    def _check_targets(self, document: Document, found: Sequence[Object]) -> None:
+        """Note images and numbers of replicas that are set for nothing that is built."""
+        images = {_split_image(image)[0] for one in found for image in _images(one.value)}
+        for path, image in items(document.value, "images"):
+            name = text(image, "name")
+            if name and name not in images:
+                message = f"reading kustomization: none of the resources has an image of this name: {shown(name)}"
+                fix = f"name one of: {', '.join(sorted(images))[:200]}" if images else "remove the entry"
+                self._note("kustomization-image-unused", document, path, message, fix=fix)
+        names = {one.name for one in found if one.name}
+        for path, wanted in items(document.value, "replicas"):
+            name = text(wanted, "name")
+            if name and not any(one in name for one in names):  # prefixes and suffixes are not put on here
+                message = f"reading kustomization: replicas of nothing that is built: {shown(name)}"
+                fix = "name a workload that is built"
+                self._note("kustomization-replicas-unmatched", document, path, message, fix=fix)
+
     def _check_fields(self, document: Document) -> None:
+        seen = set()
+        for path, written in _listed(document.value):
+            if written in seen:
+                message = f"reading kustomization: it is listed twice: {shown(written)}"
+                self._note("kustomization-resource-twice", document, path, message, fix="remove one of both")
+            seen.add(written)
         for name in document.value if isinstance(document.value, Mapping) else ():
+            if name in _REPLACED:
+                rule = "kustomization-common-labels" if name == "commonLabels" else "kustomization-field-deprecated"
+                message = f"reading kustomization: the field is deprecated: {shown(name)}"
+                self._note(rule, document, (name,), message, fix=_REPLACED[name])
             if name.lower() not in _KNOWN:
                 message = f"reading kustomization: unknown field {shown(name)}"
                 fix = unknown_name_hint(name, _FIELDS).partition("allowed:")[0].strip() or "remove it"
@@ -294,6 +334,14 @@ def _set_image(value: Any, image: Any) -> None:
             value["image"] = (text(image, "newName") or name) + end
     for item in value.values():
         _set_image(item, image)
+
+
+def _images(value: Any) -> Iterator[str]:
+    """Every image below a value."""
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _images(item)
+    if isinstance(value, dict) and isinstance(value.get("image"), str):
+        yield value["image"]
 
 
 def _split_image(written: str) -> tuple[str, str]:

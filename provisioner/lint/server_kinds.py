@@ -187,6 +187,7 @@ ENGINES: Mapping[EngineKind, Profile] = {
         },
         variables={
             "model": "MODEL_ID",
+            "host": "HOSTNAME",
             "port": "PORT",
             "tensor": "NUM_SHARD",
             "quantization": "QUANTIZE",

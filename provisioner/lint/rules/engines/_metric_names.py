@@ -101,17 +101,20 @@ GPU_METRICS = frozenset(
 RENAMED: Mapping[str, tuple[tuple[int, int], str]] = {
     "cpu_cache_usage_perc": ((0, 9), ""),
     "cpu_prefix_cache_hit_rate": ((0, 9), "vllm:prefix_cache_hits_total"),
-    "gpu_cache_usage_perc": ((0, 14), "vllm:kv_cache_usage_perc"),
+    "gpu_cache_usage_perc": ((0, 11), "vllm:kv_cache_usage_perc"),
     "gpu_prefix_cache_hit_rate": ((0, 9), "vllm:prefix_cache_hits_total"),
-    "gpu_prefix_cache_hits": ((0, 14), "vllm:prefix_cache_hits_total"),
-    "gpu_prefix_cache_queries": ((0, 14), "vllm:prefix_cache_queries_total"),
+    "gpu_prefix_cache_hits": ((0, 11), "vllm:prefix_cache_hits_total"),
+    "gpu_prefix_cache_queries": ((0, 11), "vllm:prefix_cache_queries_total"),
     "num_requests_swapped": ((0, 9), "vllm:num_preemptions_total"),
     "spec_decode_draft_acceptance_rate": ((0, 10), "vllm:spec_decode_num_accepted_tokens_total"),
     "spec_decode_efficiency": ((0, 10), ""),
     "time_in_queue_requests": ((0, 9), "vllm:request_queue_time_seconds"),
     "time_per_output_token_seconds": ((0, 20), "vllm:inter_token_latency_seconds"),
 }
-"""A metric of vLLM -> the release by which it was gone, and what took its place (empty for nothing)."""
+"""A metric of vLLM -> the release by which it was gone or hidden, and what took its place (empty for nothing).
+
+Hidden is what only `--show-hidden-metrics-for-version` shows, for one release more.
+"""
 
 
 def bare(name: str) -> str:

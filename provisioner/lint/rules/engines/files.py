@@ -13,7 +13,7 @@ from provisioner.lint.world import POD_TEMPLATES, World
 
 _OFFICIAL = (
     *("vllm/vllm-openai", "lmsysorg/sglang", "huggingface/text-generation-inference", "ggml-org/llama.cpp"),
-    *("ggerganov/llama.cpp", "ericlbuehler/mistral.rs"),
+    *("ggerganov/llama.cpp", "ericlbuehler/mistral.rs", "nvidia/tritonserver"),
 )
 """Images that hold an engine and nothing else: no weights, adapters, templates or certificates."""
 _IN_IMAGES = ("/vllm-workspace", "/sgl-workspace", "/workspace", "/app", "/usr", "/opt", "/etc", "/lib", "/bin")

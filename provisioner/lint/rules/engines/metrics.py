@@ -14,6 +14,7 @@ from provisioner.lint.joins.scaling import engines_in, query, scalers, target
 from provisioner.lint.model_servers import Engine, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._metric_names import GPU_METRICS, KNOWN, RENAMED, bare
+from provisioner.lint.rules.engines._promql import OF_PREFIX
 from provisioner.lint.rules.engines._reach import monitors, port_number, service_ways
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, look, text
@@ -29,7 +30,7 @@ _COUNTERS = frozenset(
 )
 _CLOSE = 0.85
 _CLOSE_GPU = 0.9
-_OF = {"vllm": EngineKind.VLLM, "sglang": EngineKind.SGLANG, "llamacpp": EngineKind.LLAMA_CPP}
+_SHOWS_HIDDEN = "--show-hidden-metrics-for-version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +204,14 @@ def _is_adapted(found: _Query, name: str) -> bool:
 def _outdated(world: World, *, surely: bool) -> Iterator[Hit]:
     for found, prefix, name in _names(world):
         gone = RENAMED.get(name) if prefix == "vllm" else None
-        if gone is None:
+        if gone is None or any(engine.has(_SHOWS_HIDDEN) for engine in found.engines):
             continue
         versions = [version for engine in found.engines if (version := vllm_version(engine))]
         if versions and all(version < gone[0] for version in versions):
             continue
         if (bool(versions) and min(versions) >= gone[0]) == surely:
             since = f"{gone[0][0]}.{gone[0][1]}"
-            message = f"querying metrics: vLLM {since} and newer do not have `{prefix}:{name}`"
+            message = f"querying metrics: vLLM {since} and newer do not show `{prefix}:{name}`"
             fix = f"use {gone[1]}" if gone[1] else "leave it out"
             yield Hit(at=found.at, path=found.path, message=message, fix=fix)
 
@@ -245,7 +246,7 @@ def metric_of_another_engine(world: World) -> Iterator[Hit]:
         prefixes = {prefix for prefix, _ in _NAME.findall(found.text)}
         if len(kinds) == 1 and len(prefixes) == 1 and not kinds & {EngineKind.NIM, EngineKind.TRITON}:
             kind, prefix = kinds.pop(), prefixes.pop()
-            if _OF[prefix] is not kind:
+            if OF_PREFIX[prefix] is not kind:
                 message = f"querying metrics: {found.engines[0].pod.owner.title} runs {kind}, it has no `{prefix}:…`"
                 fix = f"ask for metrics that begin with {found.engines[0].profile.metric_prefix or 'its own prefix'}"
                 yield Hit(at=found.at, path=found.path, message=message, fix=fix)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from provisioner.domain.finding import Severity
+from provisioner.lint.joins.pods import volumes
 from provisioner.lint.joins.quantities import amount, plain
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._cache import Mount, cache_folder, holds, is_hub_name, mounts
 from provisioner.lint.rules.engines._models import Weights, weights_of
 from provisioner.lint.server_kinds import EngineKind
-from provisioner.lint.values import look, mapping
-from provisioner.lint.world import World
+from provisioner.lint.values import items, look, mapping, text
+from provisioner.lint.world import Container, PodTemplate, World
 
 _ROUGH = 0.8
 """A size that only the model's name tells is taken this much smaller before a volume is called too small."""
@@ -126,6 +128,48 @@ def cache_mounted_read_only(world: World) -> Iterator[Hit]:
             message = f"downloading {engine.model}: its cache is mounted read-only: `{mount.where}`"
             fix = "mount it writable, or set HF_HUB_OFFLINE=1 and fill it before"
             yield Hit(at=engine.pod.owner, path=mount.path, message=message, fix=fix)
+
+
+_FILLING = re.compile(
+    r"\b(huggingface-cli|hf) download\b|\bsnapshot_download\b|\baws s3 (cp|sync)\b|\bgsutil\b|\brclone\b"
+)
+"""What an init container or a Job fills a volume with."""
+
+
+def _is_read_only(claim: Mapping[str, object]) -> bool:
+    return look(claim, "accessModes") == ["ReadOnlyMany"]
+
+
+@rule("cache-on-read-only-claim", Severity.WARNING)
+def cache_on_read_only_claim(world: World) -> Iterator[Hit]:
+    """A model is downloaded to a claim whose only access mode is ReadOnlyMany.
+
+    Storage that keeps to the mode mounts it read-only, and the download fails with `Read-only file system`; where it
+    does not, pods on several nodes write at once. ReadOnlyMany is for volumes that are filled already, such as clones.
+    """
+    for engine in engines(world):
+        mount = _cache_mount(engine, world)
+        if mount is None or mount.read_only or not _is_read_only(mount.claim) or engine.variable("HF_HUB_OFFLINE"):
+            continue
+        if is_hub_name(engine) and look(mount.volume, "persistentVolumeClaim", "readOnly") is not True:
+            message = f"downloading {engine.model}: its claim is only ReadOnlyMany: `{mount.where}`"
+            fix = "give the claim ReadWriteMany, or fill it before and set HF_HUB_OFFLINE=1"
+            yield Hit(at=engine.pod.owner, path=mount.path, message=message, fix=fix)
+    for pod in world.pods if world.has("PersistentVolumeClaim") else ():
+        for container in pod.containers:
+            yield from _filled(world, pod, container)
+
+
+def _filled(world: World, pod: PodTemplate, container: Container) -> Iterator[Hit]:
+    script = " ".join(container.arguments)
+    claims = {name: text(volume, "persistentVolumeClaim", "claimName") for name, volume in volumes(pod).items()}
+    for path, entry in items(container.value, "volumeMounts") if _FILLING.search(script) else ():
+        where, name = text(entry, "mountPath"), claims.get(text(entry, "name") or "")
+        claim = world.find("PersistentVolumeClaim", name, namespace=pod.namespace) if name else None
+        if where and where in script and claim and _is_read_only(mapping(claim.value, "spec")):
+            message = f"filling {where}: its claim is only ReadOnlyMany: `{claim.name}`"
+            fix = "give the claim ReadWriteOnce or ReadWriteMany"
+            yield Hit(at=pod.owner, path=(*container.path, *path), message=message, fix=fix)
 
 
 _SCRATCH = "/tmp"  # noqa: S108  a path in containers

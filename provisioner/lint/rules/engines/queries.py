@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from provisioner.catalog.fields import FieldPath, shown
+from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity
-from provisioner.lint.joins.scaling import query, scalers
 from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, text
-from provisioner.lint.world import Object, World
+from provisioner.lint.rules.engines._promql import queries
+from provisioner.lint.world import World
 
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
@@ -23,20 +22,6 @@ _STANDING = (
 )
 _RATED = re.compile(rf"\b(rate|irate|increase)\s*\(\s*({_STANDING})\b")
 _NAMESPACE = re.compile(r"\b(?:kubernetes_|exported_)?namespace\s*=\s*\"([a-z0-9-]+)\"")
-
-
-@lru_cache(maxsize=1)
-def _queries(world: World) -> tuple[tuple[Object, FieldPath, str], ...]:
-    found: list[tuple[Object, FieldPath, str]] = []
-    for scaler in scalers(world):
-        for path, trigger in scaler.triggers() if scaler.is_keda else ():
-            if trigger.get("type") == "prometheus":
-                found.append((scaler.at, (*path, "metadata", "query"), query(trigger)))
-    for alerts in world.of_kind("PrometheusRule"):
-        for group, _ in items(alerts.value, "spec", "groups"):
-            for path, item in items(alerts.value, *group, "rules"):
-                found.append((alerts, (*path, "expr"), text(item, "expr") or ""))
-    return tuple((at, path, written) for at, path, written in found if written and not has_hole(written))
 
 
 @lru_cache(maxsize=4096)
@@ -59,10 +44,11 @@ def query_malformed(world: World) -> Iterator[Hit]:
 
     Prometheus answers 400: KEDA reports an error and never scales, a rule file is refused as a whole.
     """
-    for at, path, written in _queries(world):
-        trouble = _unbalanced(written)
+    for one in queries(world):
+        trouble = _unbalanced(one.text)
         if trouble:
-            yield Hit(at=at, path=path, message=f"reading query: {trouble}: {shown(written)}", fix="correct the query")
+            message = f"reading query: {trouble}: {shown(one.text)}"
+            yield Hit(at=one.at, path=one.path, message=message, fix="correct the query")
 
 
 @rule("metric-rated-gauge", Severity.WARNING)
@@ -72,11 +58,11 @@ def metric_rated_gauge(world: World) -> Iterator[Hit]:
     `rate` and `increase` are for counters. Of the requests that wait or run right now, or of a share in use, they give
     the speed at which it changes and take every fall for a restart: a long queue that stays long counts as 0.
     """
-    for at, path, written in _queries(world):
-        found = _RATED.search(written)
+    for one in queries(world):
+        found = _RATED.search(one.text)
         if found:
             message = f"querying metrics: `{found[1]}` of a number that goes up and down: `{found[2]}`"
-            yield Hit(at=at, path=path, message=message, fix="use the value itself, or avg_over_time")
+            yield Hit(at=one.at, path=one.path, message=message, fix="use the value itself, or avg_over_time")
 
 
 @rule("query-namespace-misspelt", Severity.WARNING)
@@ -86,12 +72,12 @@ def query_namespace_misspelt(world: World) -> Iterator[Hit]:
     Prometheus answers with nothing, which is no error: the scaler never moves and the alert never fires.
     """
     known = _spaces(world)
-    for at, path, written in _queries(world):
-        for name in _NAMESPACE.findall(written):
+    for one in queries(world):
+        for name in _NAMESPACE.findall(one.text):
             near = meant(name, known) if name not in known else None
             if near:
                 message = f"querying metrics: no namespace of that name is known: {shown(name)}"
-                yield Hit(at=at, path=path, message=message, fix=f"did you mean {near}?")
+                yield Hit(at=one.at, path=one.path, message=message, fix=f"did you mean {near}?")
 
 
 @lru_cache(maxsize=1)

@@ -46,3 +46,51 @@ def unknown_field(world: World) -> Iterator[Hit]:
     `kustomize build` refuses the file: `invalid Kustomization: json: unknown field`.
     """
     yield from hits(world, "kustomization-unknown-field")
+
+
+@rule("kustomization-image-unused", Severity.WARNING)
+def image_unused(world: World) -> Iterator[Hit]:
+    """A kustomization sets tag, digest or name of an image that nothing it builds uses.
+
+    `kustomize build` says nothing: the objects keep the tag that they have, and the one that was to be rolled out is
+    not. `name` is the image as the resources write it, without tag.
+    """
+    yield from hits(world, "kustomization-image-unused")
+
+
+@rule("kustomization-replicas-unmatched", Severity.ERROR)
+def replicas_unmatched(world: World) -> Iterator[Hit]:
+    """A kustomization sets the replicas of a workload that it does not build.
+
+    `kustomize build` stops: `resource with name … does not match a config`.
+    """
+    yield from hits(world, "kustomization-replicas-unmatched")
+
+
+@rule("kustomization-resource-twice", Severity.ERROR)
+def resource_twice(world: World) -> Iterator[Hit]:
+    """A kustomization lists one resource twice.
+
+    `kustomize build` stops: `may not add resource with an already registered id`.
+    """
+    yield from hits(world, "kustomization-resource-twice")
+
+
+@rule("kustomization-common-labels", Severity.WARNING)
+def common_labels(world: World) -> Iterator[Hit]:
+    """A kustomization uses commonLabels, which also changes selectors.
+
+    The selector of a live Deployment or StatefulSet is immutable: adding or changing a label is refused until the
+    workload is deleted, and an engine with it. The field is deprecated; `labels` leaves selectors alone unless told to.
+    """
+    yield from hits(world, "kustomization-common-labels")
+
+
+@rule("kustomization-field-deprecated", Severity.WARNING)
+def field_deprecated(world: World) -> Iterator[Hit]:
+    """A kustomization uses a field that kustomize has given up for another one.
+
+    `bases`, `patchesStrategicMerge`, `patchesJson6902`, `vars` and `imageTags` warn today and are not part of version 1
+    of the file. `kustomize edit fix` rewrites most of them.
+    """
+    yield from hits(world, "kustomization-field-deprecated")

@@ -16,7 +16,6 @@ from provisioner.lint.rules.routing._routes import (
     backends,
     certificate_references,
     gateways,
-    listener_sets,
     listeners,
     routes,
     shown,
@@ -48,7 +47,7 @@ def _crossings(world: World) -> Iterator[_Crossing]:
                 continue
             if reference.name and isinstance(group, str) and isinstance(kind, str) and namespace != route.namespace:
                 yield _Crossing(route, reference.path, group, kind, reference.name, str(namespace))
-    for owner in (*gateways(world), *listener_sets(world)):
+    for owner in (*gateways(world), *world.of_kind("ListenerSet", "XListenerSet")):
         for one in listeners(owner):
             for path, name, space in certificate_references(one):
                 if space and not has_hole(space) and space != owner.namespace:
@@ -197,6 +196,21 @@ def grant_matches_nothing(world: World) -> Iterator[Hit]:
                 message=f"granting references: none of those into the namespace fits: `{grant.name}`",
                 fix=f"write `from` and `to` as {aimed[0].at.title} needs them",
             )
+
+
+@rule("grant-to-parent", Severity.WARNING)
+def grant_to_parent(world: World) -> Iterator[Hit]:
+    """A ReferenceGrant allows references to a Gateway, which nobody asks.
+
+    Routes and ListenerSets attach to a parent in another namespace without a grant: the Gateway decides by
+    `allowedRoutes` of its listeners and by `allowedListeners` (Gateway API, Cross-Namespace routing).
+    """
+    for grant in world.of_kind("ReferenceGrant"):
+        for path, item in items(grant.value, "spec", "to"):
+            if text(item, "kind") in ("Gateway", "ListenerSet"):
+                message = f"granting references: attaching to it takes no grant: `{item['kind']}`"
+                fix = "remove it; set allowedRoutes or allowedListeners of the Gateway"
+                yield Hit(at=grant, path=(*path, "kind"), message=message, fix=fix)
 
 
 @rule("grant-in-wrong-namespace", Severity.ERROR)

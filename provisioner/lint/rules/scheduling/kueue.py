@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.quantities import amount, plain, pod_total
+from provisioner.lint.joins.selectors import namespace_labels, selector
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, look, text
 from provisioner.lint.world import Object, PodTemplate, World
@@ -65,6 +66,25 @@ def kueue_queue_admits_nobody(world: World) -> Iterator[Hit]:
         if look(queue.value, "spec") is not None and look(queue.value, "spec", "namespaceSelector") is None:
             message = f"admitting workloads: no namespace may use the queue: {shown(queue.name)}"
             yield Hit(at=queue, path=("spec",), message=message, fix="add namespaceSelector: {} or a narrower one")
+
+
+@rule("kueue-namespace-not-selected", Severity.ERROR)
+def kueue_namespace_not_selected(world: World) -> Iterator[Hit]:
+    """A LocalQueue leads to a ClusterQueue whose namespaceSelector does not select the queue's namespace.
+
+    Workloads of the namespace stay suspended: `Workload namespace doesn't match ClusterQueue selector`. Said where the
+    folder shows the namespace and its labels.
+    """
+    for queue in world.of_kind("LocalQueue"):
+        target = world.find("ClusterQueue", text(queue.value, "spec", "clusterQueue") or "")
+        space = world.find("Namespace", queue.namespace) if queue.namespace else None
+        found = selector(look(target.value, "spec", "namespaceSelector")) if target else None
+        if target is None or space is None or found is None or not found.is_certain:
+            continue
+        if not found.matches(namespace_labels(space)):
+            message = f"queueing workload: {target.title} takes none of namespace {space.name}: {shown(str(found))}"
+            fix = f"label the namespace so, or widen namespaceSelector of {target.title}"
+            yield Hit(at=queue, path=("spec", "clusterQueue"), message=message, fix=fix)
 
 
 @rule("kueue-flavor-missing", Severity.ERROR)

@@ -247,25 +247,6 @@ def route_names_gateway_outside(world: World) -> Iterator[Hit]:
                 yield Hit(at=route, path=path, message=message, fix=f"write `{outside[name]}`")
 
 
-@rule("device-classes-without-selector", Severity.WARNING)
-def device_classes_without_selector(world: World) -> Iterator[Hit]:
-    """All device classes of the control plane cluster are offered to a tenant cluster.
-
-    `sync.fromHost.deviceClasses` without a selector imports every class, also other tenants' and MIG profiles that are
-    reserved. A claim that names a class outside the selector is refused with a SyncWarning.
-    """
-    path = ("sync", "fromHost", "deviceClasses")
-    for tenant in _shared(world):
-        if is_on(tenant.value, *path, "enabled") and not _selects(look(tenant.value, *path, "selector")):
-            message = "importing device classes: no selector, so every class is offered"
-            yield Hit(
-                at=tenant,
-                path=path,
-                message=message,
-                fix="set `selector.matchLabels` and label the classes that are meant",
-            )
-
-
 @rule("sync-both-ways", Severity.ERROR)
 def sync_both_ways(world: World) -> Iterator[Hit]:
     """A kind is synced both to and from the control plane cluster.

@@ -1,0 +1,91 @@
+"""The metrics of HorizontalPodAutoscalers: their source, and a target that fits it.
+
+Sources: the API server's validation of autoscaling/v2, and the controller, which goes by the field that is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from provisioner.catalog.fields import FieldPath
+from provisioner.domain.finding import Severity
+from provisioner.lint.joins.scaling import Scaler, scalers
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import has_hole, look, mapping
+from provisioner.lint.world import World
+
+_BLOCKS = {
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+    "Pods": "pods",
+    "Object": "object",
+    "External": "external",
+}
+_FIELDS = {"Utilization": "averageUtilization", "AverageValue": "averageValue", "Value": "value"}
+_ALLOWED = {
+    "Resource": ("averageUtilization", "averageValue"),
+    "ContainerResource": ("averageUtilization", "averageValue"),
+    "Pods": ("averageValue",),
+    "Object": ("value", "averageValue"),
+    "External": ("value", "averageValue"),
+}
+"""What a metric of each type may be held against."""
+
+
+def _metrics(world: World) -> Iterator[tuple[Scaler, FieldPath, Mapping[str, Any], str]]:
+    """The metrics of current HorizontalPodAutoscalers, with their known types."""
+    for scaler in scalers(world):
+        if scaler.at.api_version == "autoscaling/v2":
+            for path, metric in scaler.triggers():
+                kind = metric.get("type")
+                if isinstance(kind, str) and kind in _BLOCKS:
+                    yield scaler, path, metric, kind
+
+
+@rule("scaler-metric-source-differs", Severity.ERROR)
+def scaler_metric_source_differs(world: World) -> Iterator[Hit]:
+    """A metric of a HorizontalPodAutoscaler has another type than the block that describes it.
+
+    The API server refuses it: `must populate information for the given metric source`, and nothing else beside it.
+    """
+    for scaler, path, metric, kind in _metrics(world):
+        given = [block for block in _BLOCKS.values() if isinstance(metric.get(block), Mapping)]
+        if given != [_BLOCKS[kind]] and not any(has_hole(metric.get(block)) for block in _BLOCKS.values()):
+            found = " and ".join(given) or "no block"
+            message = f"scaling {scaler.name}: a metric of type {kind} is described by `{_BLOCKS[kind]}`, not {found}"
+            yield Hit(at=scaler.at, path=path, message=message, fix=f"write what is meant under `{_BLOCKS[kind]}`")
+
+
+@rule("scaler-metric-target-unfit", Severity.ERROR)
+def scaler_metric_target_unfit(world: World) -> Iterator[Hit]:
+    """A metric of a HorizontalPodAutoscaler has no target that its type knows.
+
+    Only Resource and ContainerResource have a utilization, a share of what pods request. Pods metrics need
+    `averageValue`, Object and External ones `value` or `averageValue`; the API server refuses anything else.
+    """
+    for scaler, path, metric, kind in _metrics(world):
+        target = mapping(metric, _BLOCKS[kind], "target")
+        given = [field for field in _FIELDS.values() if target.get(field) is not None]
+        if target and not any(field in _ALLOWED[kind] for field in given):
+            found = ", ".join(given) or "nothing"
+            message = f"scaling {scaler.name}: a metric of type {kind} cannot be held against `{found}`"
+            fix = f"set {' or '.join(_ALLOWED[kind])}"
+            yield Hit(at=scaler.at, path=(*path, _BLOCKS[kind], "target"), message=message, fix=fix)
+
+
+@rule("scaler-metric-target-type-differs", Severity.WARNING)
+def scaler_metric_target_type_differs(world: World) -> Iterator[Hit]:
+    """The target of a metric says one type and holds the number of another.
+
+    The controller goes by the field that is set and not by `type`: `value` is the metric's total, `averageValue` its
+    share for each pod. Whichever was meant, one of both is wrong.
+    """
+    for scaler, path, metric, kind in _metrics(world):
+        target = mapping(metric, _BLOCKS[kind], "target")
+        wanted = _FIELDS.get(str(look(target, "type")))
+        given = [field for field in _FIELDS.values() if target.get(field) is not None]
+        if wanted is not None and given and wanted not in given and any(one in _ALLOWED[kind] for one in given):
+            message = f"scaling {scaler.name}: the target is of type {target['type']} and holds `{given[0]}`"
+            fix = f"write {wanted}, or type {next(name for name, field in _FIELDS.items() if field == given[0])}"
+            yield Hit(at=scaler.at, path=(*path, _BLOCKS[kind], "target"), message=message, fix=fix)

@@ -1,0 +1,74 @@
+"""How groups of pods start: their restart policy, and who starts Ray's head."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from provisioner.catalog.fields import FieldPath
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.scaling import engines_in, pods_made_by
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import look, text, whole
+from provisioner.lint.world import Container, Object, World
+
+_POLICY: FieldPath = ("spec", "leaderWorkerTemplate", "restartPolicy")
+_POLICIES = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None", "Default")
+_JOINS = re.compile(r"ray start\b[^\n;&|]{0,500}?--address[= ][\"']?(?P<where>[^\s\"']{1,253})")
+_MAY_LEAD = re.compile(r"--head\b|symmetric[-_]run|\.sh\b|\.py\b|ray\.init")
+"""What starts Ray's head, or is a script that may."""
+
+
+@rule("group-restart-policy-unknown", Severity.ERROR)
+def group_restart_policy_unknown(world: World) -> Iterator[Hit]:
+    """A LeaderWorkerSet has a restart policy that does not exist.
+
+    The API server refuses it. RecreateGroupOnPodRestart is the one for ranks that share a model (RecreateGroup never
+    was one); RecreateGroupAfterStart waits for pods that are still pending.
+    """
+    for found in world.of_kind("LeaderWorkerSet"):
+        policy = text(found.value, *_POLICY)
+        if policy is not None and policy not in _POLICIES:
+            near = "RecreateGroupOnPodRestart" if "recreate" in policy.lower() else nearest_name(policy, _POLICIES)
+            message = f"restarting pods of {found.name}: no such restart policy: `{policy}`"
+            fix = f"did you mean {near}?" if near else "use RecreateGroupOnPodRestart"
+            yield Hit(at=found, path=_POLICY, message=message, fix=fix)
+
+
+def _script(container: Container) -> str:
+    return " ".join([*container.arguments, str(look(container.value, "lifecycle") or "")])
+
+
+def _wants_ray(found: Object, world: World) -> FieldPath | None:
+    """Where a group is told to use a Ray cluster of its own."""
+    for engine in engines_in(found, world):
+        flag = engine.find("--distributed-executor-backend")
+        is_elsewhere = engine.variable("RAY_ADDRESS") or look(engine.container.value, "envFrom")
+        if flag is not None and flag.value == "ray" and not is_elsewhere:
+            return flag.path
+    for pod in pods_made_by(found, world):
+        for container in pod.containers:
+            joined = _JOINS.search(_script(container))
+            if joined is not None and "LWS_LEADER_ADDRESS" in joined["where"]:
+                return container.path
+    return None
+
+
+@rule("group-without-ray-head", Severity.ERROR)
+def group_without_ray_head(world: World) -> Iterator[Hit]:
+    """Nobody in a group starts the head of the Ray cluster that its pods are to form.
+
+    `ray start --address=…` joins a head that another pod started with `ray start --head`; where no pod does, all of
+    them wait and give up. An engine with `--distributed-executor-backend ray` and no such cluster finds the GPUs of
+    its own pod only. The leader runs `ray start --head`, or vLLM's `multi-node-serving.sh leader`.
+    """
+    for found in world.of_kind("LeaderWorkerSet"):
+        size = whole(found.value, "spec", "leaderWorkerTemplate", "size")
+        scripts = [_script(container) for pod in pods_made_by(found, world) for container in pod.containers]
+        if size is None or size < 2 or any(map(_MAY_LEAD.search, scripts)):
+            continue
+        path = _wants_ray(found, world)
+        if path is not None:
+            message = f"joining ranks of {found.name}: no pod of the group starts Ray's head: `ray start --head`"
+            fix = "let the leader run `ray start --head --port=6379` before the engine"
+            yield Hit(at=found, path=path, message=message, fix=fix)
