@@ -93,7 +93,7 @@ def read_config(
         raise RejectedError(
             f"reading `{PROJECT}:program` in {name.file}: {given}",
             reason="UnknownStack",
-            hint=f"{unknown_name_hint(program or '', PROGRAMS)}; copy the Pulumi.<stack>.yaml that is most like it",
+            hint=unknown_name_hint(program or "", PROGRAMS) if (name.root / name.file).exists() else _others(name),
         )
     secrets = {key.partition(":")[2] for key in secret_keys}
     findings = [*_missing(own, program), *_unread(own, program), *_in_clear(own, secrets)]
@@ -112,6 +112,12 @@ def read_config(
         platform=name.sibling(own["platform"]),
         fleet=name.root / own["fleet"] if "fleet" in own else None,
     )
+
+
+def _others(name: StackName) -> str:
+    """What to do about a stack that has no file: it is misspelt, or new."""
+    known = {path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in name.root.glob("Pulumi.*.yaml")}
+    return f"{unknown_name_hint(name.stack, known)}; for a new stack copy the Pulumi.<stack>.yaml that is most like it"
 
 
 def _missing(own: Mapping[str, str], program: str) -> list[Finding]:

@@ -10,10 +10,10 @@ from provisioner.domain.errors import RejectedError
 from provisioner.preview.fleet import MAX_BYTES, read_fleet
 from provisioner.preview.sides import Fleet
 from provisioner.rendering.pack import compile_pack
-from stacks.components.published_tier import PublishedTier, PublishedTierArgs
 from stacks.config import TierConfig
 from stacks.objects import kubernetes_provider
 from stacks.outputs import read_platform
+from stacks.published_tier import PublishedTier, PublishedTierArgs
 from stacks.versions import Pins, Versions, check_versions, digests, pins_of
 
 MOST_NAMED = 1000

@@ -9,7 +9,7 @@ from typing import Any
 
 import pulumi
 
-from stacks.platform.group import Group, GroupArgs
+from stacks.group import Group, GroupArgs
 from stacks.platform.secrets import with_secrets
 
 AFTER: Mapping[str, tuple[str, ...]] = {
@@ -44,7 +44,13 @@ class Installation(pulumi.ComponentResource):
             after = [*namespace, *(resource for earlier in AFTER.get(group, ()) for resource in made[earlier].made)]
             made[group] = Group(
                 f"{name}-{group}",
-                GroupArgs(group=group, within=name, manifests=filled, provider=args.provider, after=after),
+                GroupArgs(
+                    part=f"platform:{group.capitalize()}",
+                    manifests=filled,
+                    provider=args.provider,
+                    after=after,
+                    within=name,
+                ),
                 pulumi.ResourceOptions(parent=self),
             )
         self.made = pulumi.Output.all(*(resource.id for group in made.values() for resource in group.made))

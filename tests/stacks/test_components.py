@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import pulumi
 
-from stacks.components.applications import Applications, ApplicationsArgs
-from stacks.components.guardrails import Guardrails, GuardrailsArgs
-from stacks.components.node_supply import NodeSupply, NodeSupplyArgs
-from stacks.components.published_tier import PublishedTier, PublishedTierArgs
-from stacks.components.tenant_template import TenantTemplate, TenantTemplateArgs
+from stacks.group import Group, GroupArgs
 from stacks.platform.installation import Installation, InstallationArgs
 from stacks.platform.secrets import MARKS
-from tests.stacks.mocks import GROUP, manifest, register
+from stacks.published_tier import APPLICATIONS, GUARDRAILS, NODE_SUPPLY, PublishedTier, PublishedTierArgs
+from tests.stacks.mocks import GROUP, Manifest, Monitor, manifest, register
 
 
 async def test_node_supply_shares_providers_and_owns_profiles() -> None:
     manifests = (manifest("NodeProvider", "metal"), manifest("NodeProfile", "tenantry-dedicated"))
-    monitor = await register(
-        lambda provider: NodeSupply("dedicated", NodeSupplyArgs(manifests=manifests, provider=provider))
-    )
+    monitor = await register_group(NODE_SUPPLY, *manifests)
     shared, own = monitor.requests["NodeProvider/metal"], monitor.requests["NodeProfile/tenantry-dedicated"]
     assert (shared.type, own.type) == (f"kubernetes:{GROUP}:NodeProviderPatch", f"kubernetes:{GROUP}:NodeProfile")
     assert shared.protect and shared.retainOnDelete
@@ -29,9 +24,7 @@ async def test_node_supply_shares_providers_and_owns_profiles() -> None:
 
 async def test_applications_are_registered_as_rendered_below_their_component() -> None:
     manifests = (manifest("ArgoCDApplicationTemplate", "runtime-1-0-0"), manifest("StackTemplate", "serving-1-0-0"))
-    monitor = await register(
-        lambda provider: Applications("dedicated", ApplicationsArgs(manifests=manifests, provider=provider))
-    )
+    monitor = await register_group(APPLICATIONS, *manifests)
     for made in manifests:
         name = f"{made['kind']}/{made['metadata']['name']}"
         assert monitor.inputs(name) == made
@@ -42,13 +35,10 @@ async def test_applications_are_registered_as_rendered_below_their_component() -
 async def test_template_is_protected_and_says_when_it_is_there() -> None:
     published: list[list[str]] = []
 
-    def make(provider: pulumi.ProviderResource) -> TenantTemplate:
-        args = TenantTemplateArgs(
-            manifests=(manifest("VirtualClusterTemplate", "tenantry-dedicated"),), provider=provider, after=()
-        )
-        component = TenantTemplate("dedicated", args)
-        component.published.apply(published.append)
-        return component
+    def make(provider: pulumi.ProviderResource) -> None:
+        template = manifest("VirtualClusterTemplate", "tenantry-dedicated")
+        tier = PublishedTier("dedicated", PublishedTierArgs(manifests=(template,), provider=provider))
+        tier.published.apply(published.append)
 
     monitor = await register(make)
     request = monitor.requests["VirtualClusterTemplate/tenantry-dedicated"]
@@ -62,9 +52,7 @@ async def test_guardrails_make_namespaces_before_what_stands_in_them() -> None:
         manifest("ResourceQuota", "quota", api_version="v1", namespace="pool"),
         manifest("Namespace", "pool", api_version="v1"),
     )
-    monitor = await register(
-        lambda provider: Guardrails("shared", GuardrailsArgs(manifests=manifests, provider=provider))
-    )
+    monitor = await register_group(GUARDRAILS, *manifests)
     quota, namespace = monitor.requests["ResourceQuota/pool/quota"], monitor.requests["Namespace/pool"]
     assert (quota.type, namespace.type) == ("kubernetes:core/v1:ResourceQuota", "kubernetes:core/v1:Namespace")
     assert namespace.protect
@@ -126,3 +114,10 @@ async def test_an_installation_fills_secrets_in_and_says_when_all_of_it_is_there
     assert (held["value"], len(held)) == ("s3cr3t", 2)  # the other is the mark of a secret
     assert made == [["eu-1/Namespace/tenantry-id", "eu-1/Secret/tenantry/keys-id"]]
     assert monitor.components == ["Installation", "Namespaces", "Connection"]
+
+
+async def register_group(part: str, *manifests: Manifest) -> Monitor:
+    """Register one part of a tier alone."""
+    return await register(
+        lambda provider: Group("dedicated", GroupArgs(part=f"tier:{part}", manifests=manifests, provider=provider))
+    )

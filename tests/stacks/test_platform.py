@@ -14,8 +14,8 @@ from provisioner.domain.errors import RejectedError
 from provisioner.rendering.pack import compile_pack
 from provisioner.rendering.platform import GROUPS, SECRETS
 from stacks.config import Offer, PlatformConfig
+from stacks.group import Group, GroupArgs
 from stacks.keys import config_key
-from stacks.platform.group import Group, GroupArgs
 from stacks.platform.installation import Installation, InstallationArgs
 from stacks.platform.program import run
 from stacks.platform.secrets import MARKS, named_secrets, with_secrets
@@ -118,7 +118,9 @@ def test_secrets_of_the_installation_are_keys_of_the_stacks_config(name: str) ->
 
 
 def group_args(group: str, provider: pulumi.ProviderResource, *manifests: Any, after: Any = ()) -> GroupArgs:
-    return GroupArgs(group=group, within="eu", manifests=manifests, provider=provider, after=after)
+    return GroupArgs(
+        part=f"platform:{group.capitalize()}", within="eu", manifests=manifests, provider=provider, after=after
+    )
 
 
 def unwrapped(value: Any) -> Any:

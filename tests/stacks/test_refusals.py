@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,9 +38,13 @@ def test_a_fleet_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert_refused(ran, "`tenantry:fleet`", "nowhere.json", "tenantry endpoint export")
 
 
-def test_a_stack_that_nobody_configured_is_unknown(tmp_path: Path) -> None:
+def test_a_stack_that_nobody_configured_is_unknown_and_others_are_named(tmp_path: Path) -> None:
     assert_refused(
-        run_stack("dedicated-us", folder=tmp_path), "Pulumi.dedicated-us.yaml", "copy the Pulumi.<stack>.yaml"
+        run_stack("dedicated-us", folder=tmp_path),
+        "Pulumi.dedicated-us.yaml",
+        "did you mean `dedicated-eu`?",
+        "shared-eu",
+        "copy the Pulumi.<stack>.yaml",
     )
 
 
@@ -123,6 +129,29 @@ def test_the_harness_says_what_it_cannot_read(
     assert main(["--stack", "new", "--folder", str(tmp_path), "--outputs", str(file)]) == 1
     said = capsys.readouterr().err
     assert [word for word in words if word not in said] == []
+
+
+def test_config_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--stack", "dedicated-eu", "--config", "tier"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == [
+        "error: reading `--config`: no `=` in it: `tier`",
+        "hint: KEY=VALUE, for example tier=dedicated",
+    ]
+
+
+@pytest.mark.parametrize("package", ["pulumi", "grpc"])
+def test_packages_that_are_not_installed_are_told_in_one_line(package: str) -> None:
+    program = f"import sys; sys.modules['{package}'] = None; from stacks.offline import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--stack", "dedicated-eu"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"error: running stacks: a Python package is not there: {package}",
+        "hint: `pip install -e '.[pulumi]'` in the clone that the stacks are in",
+    ]
 
 
 def published(version: str) -> Mapping[str, Any]:

@@ -1,1 +1,0 @@
-"""The parts of a tier's stack, one component in each file."""
