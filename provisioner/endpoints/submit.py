@@ -11,9 +11,9 @@ from provisioner.domain.endpoint import Endpoint, EndpointRequest, Phase
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import Ids
 from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.origin import Origin
 from provisioner.domain.plan import EndpointPlan
 from provisioner.endpoints.project import check_tenancy
-from provisioner.operations.origin import Origin
 
 _REQUEST = TypeAdapter(EndpointRequest)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from provisioner.domain.clock import Clock
 from provisioner.domain.ids import Ids
 from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.origin import Origin
 from provisioner.domain.tenant import Tenant
-from provisioner.operations.origin import Origin
 
 
 def new_create(

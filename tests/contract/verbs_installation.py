@@ -28,6 +28,7 @@ from provisioner.domain.ids import EndpointId, OperationId, RandomIds
 from provisioner.domain.key import key_digest
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import Operation, Verb
+from provisioner.domain.origin import Origin
 from provisioner.embedded.children import is_held
 from provisioner.embedded.engines.engine import Engine
 from provisioner.embedded.faults import Faults
@@ -35,7 +36,6 @@ from provisioner.embedded.plane import PlaneOptions, open_plane
 from provisioner.endpoints import create, delete
 from provisioner.endpoints import submit as endpoint_submit
 from provisioner.endpoints.world import World
-from provisioner.operations.origin import Origin
 from provisioner.operations.verb import VerbDefinition, Verbs
 from provisioner.operations.worker import Worker
 from provisioner.platform.clusters import LightkubeClusters

@@ -11,7 +11,7 @@ from provisioner.api.body import digest_of
 from provisioner.api.credentials import OPERATOR
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import OperationId
-from provisioner.operations.origin import Origin
+from provisioner.domain.origin import Origin
 
 _SAFE_KEY = re.compile(r"[\x21-\x7e]{1,128}")
 

@@ -15,11 +15,11 @@ from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, Ids, OperationId
 from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.origin import Origin
 from provisioner.domain.plan import EndpointPlan
 from provisioner.endpoints import create, delete
 from provisioner.endpoints.submit import new_create, new_delete
 from provisioner.endpoints.world import World
-from provisioner.operations.origin import Origin
 from provisioner.operations.verb import VerbDefinition, Verbs
 from provisioner.operations.worker import Worker
 from provisioner.reconciler.loop import Reconciler
