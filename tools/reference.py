@@ -23,11 +23,21 @@ from provisioner.admission.form import PlanForm, RequestForm
 from provisioner.admission.policy import load_policies
 from provisioner.catalog.loader import load_catalog
 from provisioner.catalog.pack import pack_root
-from provisioner.cli.main import app
+from provisioner.cli.main import EXIT_DONE, EXIT_INTERRUPTED, EXIT_OURS, EXIT_REQUEST, EXIT_TIMEOUT, app
+from provisioner.preview.verdict import DISRUPTIVE, FINDINGS
 from provisioner.settings import VARIABLES
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs"
 WIDTH = 100
+EXIT_CODES = {
+    EXIT_DONE: "done; of `preview`: nothing is disturbed",
+    EXIT_REQUEST: "the request, or what it is about, is at fault; of `preview`: something could not be previewed",
+    EXIT_OURS: "our fault: a bug",
+    DISRUPTIVE: "of `preview` only: something disturbs endpoints, pods restart or worse",
+    FINDINGS: "of `preview` only: new errors of policies or the linter",
+    EXIT_TIMEOUT: "timed out, no capacity, or not reached: worth another try",
+    EXIT_INTERRUPTED: "interrupted",
+}
 
 
 def main() -> int:
@@ -66,8 +76,11 @@ def commands_page() -> str:
     lines = [
         "# Commands",
         "",
-        "Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 the request is at fault, 2 our "
-        "fault, 5 timed out or no capacity.",
+        "Data goes to standard output, talk to standard error.",
+        "",
+        "| exit code | meaning |",
+        "|---|---|",
+        *(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()),
         "",
     ]
     for path, text in _helps(root, context):

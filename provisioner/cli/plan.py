@@ -76,11 +76,12 @@ class _Files(NamedTuple):
 def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, _Files]:
     from provisioner.admission import assume, forecast_endpoint
     from provisioner.settings import read_settings
-    from provisioner.wiring import load_planning_offer
+    from provisioner.wiring import load_planning_offer, site_note
 
-    catalog, site, is_example = load_planning_offer(read_settings(), overlay=own)
-    if is_example:
-        say("no installation is set up: planning with the example site, see TENANTRY_SITE")
+    settings = read_settings()
+    catalog, site = load_planning_offer(settings, overlay=own)
+    if note := site_note(settings):
+        say(note)
     forecast = forecast_endpoint(body, catalog=catalog, site=site)
     if forecast.plan is None or not forecast.renders:
         return forecast, _Files({}, {})

@@ -42,7 +42,7 @@ AgainstOption = Annotated[
     str | None,
     typer.Option(metavar="FILE|server", help="What runs: a file of `tenantry endpoint export`, or the server itself."),
 ]
-SiteOption = Annotated[Path | None, typer.Option(metavar="FILE", help="site.yaml; TENANTRY_SITE, else an example.")]
+SiteOption = Annotated[Path | None, typer.Option(metavar="FILE", help="site.yaml; TENANTRY_SITE, else the installation's.")]
 FailOption = Annotated[FailOn, typer.Option(help="What ends with a code other than 0.")]
 FormatOption = Annotated[Output, typer.Option("--output", "-o", help="How to print the report.")]
 VersionOption = Annotated[
@@ -83,14 +83,14 @@ def preview(options: Options) -> None:
     """Show what a change does to every tier and to the endpoints that run.
 
     Renders both sides of a git repository for every tier, its reference cases and the endpoints of `--against`, and
-    compares them. Nothing is checked out and nothing is applied. Ends with 0 when nothing is disturbed, 1 when nothing
-    could be previewed, 3 when something is disruptive, 4 with new errors.
+    compares them. Nothing is checked out and nothing is applied. Ends with 0 when nothing is disturbed, 1 when something
+    could not be previewed, 3 when something is disruptive, 4 with new errors.
 
     Examples: tenantry preview · tenantry preview --base origin/main --against fleet.json · tenantry preview --base
     HEAD^1 --head HEAD -o markdown --fail-on finding
     """
     from provisioner.settings import read_settings
-    from provisioner.wiring.preview import Question, Talk, preview_printed
+    from provisioner.wiring.preview import Question, Talk, open_preview
 
     question = Question(
         base=options.base,
@@ -102,10 +102,10 @@ def preview(options: Options) -> None:
         kubernetes=options.kubernetes_version,
     )
     talk = Talk(note=say, doing=_Progress().tell)
-    form = (options.output, options.fail_on)
     gc.disable()  # a preview has ended before its garbage is worth looking for
     try:
-        shown = preview_printed(read_settings(), question, folder=Path.cwd(), form=form, talk=talk)
+        with open_preview(read_settings(), question, folder=Path.cwd(), talk=talk) as change:
+            shown = change.printed(options.output, options.fail_on)
     finally:
         gc.enable()
     print_text(shown.text)

@@ -48,9 +48,12 @@ def show_tier(
     from provisioner.admission import regions_of
     from provisioner.cli.lookup import known
     from provisioner.settings import read_settings
-    from provisioner.wiring import load_planning_offer
+    from provisioner.wiring import load_planning_offer, site_note
 
-    offer, site, _ = load_planning_offer(read_settings(), overlay=catalog)
+    settings = read_settings()
+    offer, site = load_planning_offer(settings, overlay=catalog)
+    if note := site_note(settings):
+        say(note)
     tier = known("tier", name, offer.tiers)
     fields = {**tier.model_dump(mode="json", by_alias=True), "regions": list(regions_of(tier, site))}
     if output is Format.JSON:
@@ -86,9 +89,12 @@ def publish_tier(
 
 
 async def _publish(settings: Settings, names: Sequence[str], *, dry_run: bool, force: bool) -> None:
+    from provisioner.wiring import site_note
     from provisioner.wiring.publishing import open_publisher
 
     async with open_publisher(settings) as publisher:
+        if note := site_note(settings):
+            say(note)
         proposals = await publisher.propose(names, force=force, doing=lambda text: say(f"{text} …"))
         for proposal in proposals:
             _print_proposal(proposal)
@@ -121,8 +127,11 @@ def freeze_tier(
     from dataclasses import replace
 
     from provisioner.settings import read_settings
+    from provisioner.wiring import site_note
     from provisioner.wiring.freezing import freeze_tier as freeze
 
     settings = read_settings()
+    if note := site_note(settings):
+        say(note)
     for path in freeze(replace(settings, catalog=catalog or settings.catalog), name):
         say(f"kept {path}")

@@ -14,7 +14,7 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from provisioner.domain.errors import RejectedError, RetryableError
 
@@ -67,6 +67,12 @@ class Repository:
         """The path from the root of the repository, None for one outside of it."""
         real = path.resolve()
         return real.relative_to(self.root.resolve()).as_posix() if real.is_relative_to(self.root.resolve()) else None
+
+    def submodule_of(self, path: Path) -> str | None:
+        """The submodule that a path inside of the repository lies below, None for none."""
+        within = self.inside(path)
+        above = [] if within is None else list(PurePosixPath(within).parents)[:-1]
+        return next((str(folder) for folder in above if (self.root / folder / ".git").exists()), None)
 
     def revision(self, name: str, *, option: str) -> Revision:
         """The commit of a branch, tag or SHA; a branch that only the remote `origin` has counts too. `option` is what

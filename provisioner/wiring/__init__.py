@@ -133,13 +133,26 @@ def load_offer(settings: Settings) -> tuple[Catalog, Site]:
     return _checked_offer(settings.site, overlay=settings.catalog)
 
 
-def load_planning_offer(settings: Settings, *, overlay: Path | None = None) -> tuple[Catalog, Site, bool]:
-    """The catalog with a provider's own folder laid over it, the site, and whether that is only the example site
-    because no installation is set up. For what is decided offline. Raises RejectedError with every finding."""
+def load_planning_offer(settings: Settings, *, overlay: Path | None = None) -> tuple[Catalog, Site]:
+    """The catalog with a provider's own folder laid over it, and the site; the example site where no installation is
+    set up. For what is decided offline. Raises RejectedError with every finding."""
     from provisioner.catalog.pack import example_site
 
-    is_example = settings.site == settings.state / "site.yaml" and not settings.site.exists()
-    return *_checked_offer(example_site() if is_example else settings.site, overlay=overlay), is_example
+    is_there = is_site_named(settings) or settings.site.exists()
+    return _checked_offer(settings.site if is_there else example_site(), overlay=overlay)
+
+
+def is_site_named(settings: Settings) -> bool:
+    """Whether TENANTRY_SITE names the site; else it is that of an installation in the state folder, or the example."""
+    return settings.site != settings.state / "site.yaml"
+
+
+def site_note(settings: Settings) -> str:
+    """What to tell those who named no site: which one is taken. Empty where they did."""
+    if is_site_named(settings):
+        return ""
+    taken = f"that of the installation here, {settings.site}" if settings.site.exists() else "the example site"
+    return f"no site is named: taking {taken}; TENANTRY_SITE names another"
 
 
 def _checked_offer(path: Path, *, overlay: Path | None) -> tuple[Catalog, Site]:

@@ -23,6 +23,7 @@ from provisioner.preview.printed import Output, Printed, packed, printed, unpack
 from provisioner.preview.threshold import FailOn
 from provisioner.rendering.digest import digest_tree
 from provisioner.settings import Settings
+from provisioner.wiring import site_note
 from provisioner.wiring.layout import Files, Layout
 
 if TYPE_CHECKING:
@@ -67,32 +68,44 @@ class Talk:
     doing: Callable[[str], None]
 
 
-def preview(settings: Settings, question: Question, *, folder: Path, talk: Talk) -> Report:
-    """The report about the repository around `folder`. Raises RejectedError for what cannot be previewed at all."""
-    change = _read_change(settings, question, folder, talk)
-    with _cache(settings) as cache:
-        return _report(change, cache, talk)
+class Preview:
+    """A change that was read; `open_preview` makes one."""
 
+    def __init__(self, change: _Change, cache: FileCache, talk: Talk) -> None:
+        self._change = change
+        self._cache = cache
+        self._talk = talk
+        self._notes: list[str] = []
 
-def preview_printed(
-    settings: Settings, question: Question, *, folder: Path, form: tuple[Output, FailOn], talk: Talk
-) -> Printed:
-    """The same as it is printed. Of the same change it is printed again without being made again."""
-    change = _read_change(settings, question, folder, talk)
-    notes: list[str] = []
+    def report(self) -> Report:
+        """What the change does. Raises RejectedError where nothing of it can be previewed."""
+        return _report(self._change, self._cache, replace(self._talk, note=self._note))
 
-    def note(text: str) -> None:
-        notes.append(text)
-        talk.note(text)
-
-    with _cache(settings) as cache:
-        key = key_of(change.digest, *form)
-        if (kept := cache.get(key)) is not None:
+    def printed(self, output: Output, fail_on: FailOn) -> Printed:
+        """The report as it is printed. Of the same change it is printed again without being made again."""
+        key = key_of(self._change.digest, output, fail_on)
+        if (kept := self._cache.get(key)) is not None:
             return unpacked(kept)
-        made = printed(_report(change, cache, replace(talk, note=note)), *form)
-        if not notes:  # they would not be said again
-            cache.put(key, packed(made))
+        made = printed(self.report(), output, fail_on)
+        if not self._notes:  # they would not be said again
+            self._cache.put(key, packed(made))
         return made
+
+    def _note(self, text: str) -> None:
+        self._notes.append(text)
+        self._talk.note(text)
+
+
+@contextmanager
+def open_preview(settings: Settings, question: Question, *, folder: Path, talk: Talk) -> Iterator[Preview]:
+    """The change of the repository around `folder`, with the cache for as long as it is needed. Raises RejectedError
+    where there is nothing to preview."""
+    change = _read_change(settings, question, folder, talk)
+    cache = FileCache(settings.cache / "preview")
+    try:
+        yield Preview(change, cache, talk)
+    finally:
+        cache.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,54 +138,49 @@ def _read_change(settings: Settings, question: Question, folder: Path, talk: Tal
     repository = Repository(folder)
     head = repository.revision(question.head, option="--head") if question.head else WORKING_TREE
     base = repository.revision(question.base, option="--base") if question.base else repository.fork_point(head)
-    overlay, site = question.catalog or settings.catalog, _site(settings, question, talk)
-    paths = [path for path in map(repository.inside, filter(None, (overlay, site))) if path is not None]
-    below = (*_PACK, *paths)
+    own = question.catalog or settings.catalog
+    overlay = None if own is None else repository.inside(own) or own.absolute()
+    site = _site(settings, question, repository, talk)
+    below = (*_PACK, *(place for place in (overlay, site) if isinstance(place, str)))
     old, new = (repository.files(side, below, wanted=_is_wanted) for side in (base, head))
     layout = _layout(repository, (old, new), overlay=overlay, site=site)
     code = _code_digest(layout)
     return _Change(base=base, head=head, trees=(old, new), layout=layout, question=question, code=code)
 
 
-def _site(settings: Settings, question: Question, talk: Talk) -> Path | None:
-    """The site that was asked for, else the installation's; None where neither is there."""
-    if question.site or settings.site.exists() or settings.site != settings.state / "site.yaml":
-        return question.site or settings.site
-    talk.note("no installation is set up: previewing with the example site, see TENANTRY_SITE")
-    return None
-
-
-@contextmanager
-def _cache(settings: Settings) -> Iterator[FileCache]:
-    cache = FileCache(settings.cache / "preview")
-    try:
-        yield cache
-    finally:
-        cache.close()
+def _site(settings: Settings, question: Question, repository: Repository, talk: Talk) -> str | Path | None:
+    """Where the site lies that was asked for, else the installation's, as a Layout has it; None where neither is
+    there. Raises RejectedError for one on this machine that is no file to read."""
+    site = question.site or settings.site
+    if not question.site and (note := site_note(settings)):
+        talk.note(note)
+        if not site.exists():
+            return None
+    if submodule := repository.submodule_of(site):
+        talk.note(f"the site lies in the submodule `{submodule}`: both sides get it as it is checked out there")
+        return _outside(site)
+    return repository.inside(site) or _outside(site)
 
 
 def _is_wanted(path: str) -> bool:
     return not _SAMPLES.match(path)
 
 
-def _layout(repository: Repository, trees: Sequence[Files], *, overlay: Path | None, site: Path | None) -> Layout:
+def _layout(
+    repository: Repository, trees: Sequence[Files], *, overlay: str | Path | None, site: str | Path | None
+) -> Layout:
     """Where things lie. Raises RejectedError where the repository has nothing that is previewed."""
     from provisioner.catalog.pack import example_site
 
     has_pack = any("versions.yaml" in tree and any(map(_TIER.fullmatch, tree)) for tree in trees)
-    inside = {path: repository.inside(path) for path in (overlay, site) if path is not None}
-    if not has_pack and not any(inside.values()):
+    if not has_pack and not any(isinstance(place, str) for place in (overlay, site)):
         raise RejectedError(
             f"finding what to preview: neither a template pack nor a catalog nor a site lies in `{repository.root}`",
             reason="NothingToPreview",
             hint="run this in the repository of your templates; name your own folder with `--catalog`",
         )
     shipped = _EXAMPLE_SITE if all(_EXAMPLE_SITE in tree for tree in trees) else example_site()
-    return Layout(
-        has_pack=has_pack,
-        overlay=None if overlay is None else inside[overlay] or overlay.absolute(),
-        site=shipped if site is None else inside[site] or _outside(site),
-    )
+    return Layout(has_pack=has_pack, overlay=overlay, site=site or shipped)
 
 
 def _outside(site: Path) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from provisioner.catalog.pack import example_site
 from provisioner.cli.main import main
 
 REQUEST = """\
@@ -44,6 +45,24 @@ def test_without_an_installation_the_example_site_is_used_and_said(
 ) -> None:
     assert main(["plan", "-f", str(request_file)]) == 0
     assert "example site" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["plan", "-f"], ["tier", "show", "dedicated"]])
+def test_site_of_an_installation_is_told_where_none_is_named(
+    command: list[str], request_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ledger: TEN-13."""
+    line = [*command, str(request_file)] if command[0] == "plan" else command
+    site = request_file.parent / "state" / "site.yaml"
+    site.parent.mkdir()
+    site.write_text(example_site().read_text())
+    assert main([*line, "-o", "json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)
+    assert told.err == f"no site is named: taking that of the installation here, {site}; TENANTRY_SITE names another\n"
+    monkeypatch.setenv("TENANTRY_SITE", str(example_site()))
+    assert main([*line, "-o", "json"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_the_plan_says_what_would_be_made(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

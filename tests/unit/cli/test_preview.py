@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from provisioner.catalog.pack import example_site
 from provisioner.cli.main import main
 from provisioner.preview.markdown import MARKER
 from tests.unit.preview_units.repository import Workplace, make_repository
@@ -118,6 +119,25 @@ def test_revision_that_is_not_there_ends_with_1_and_a_hint(
     told = capsys.readouterr().err
     assert "error: finding the revision of `--head`" in told
     assert "hint: `git fetch origin nowhere`, then `--head FETCH_HEAD`" in told
+
+
+def test_site_of_the_installation_is_taken_and_told_where_none_is_named(
+    workplace: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ledger: TEN-13."""
+    laptop = tmp_path / "state" / "tenantry" / "site.yaml"
+    laptop.parent.mkdir(parents=True)
+    laptop.write_text(example_site().read_text().replace("name: example", "name: laptop"))
+    told = f"no site is named: taking that of the installation here, {laptop}; TENANTRY_SITE names another\n"
+    assert main(["preview", "-o", "json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["site"] == "laptop"
+    assert said.err.startswith(told)
+    assert main(["preview", "--site", str(laptop)]) == 0
+    assert "no site is named" not in capsys.readouterr().err
+    monkeypatch.setenv("TENANTRY_SITE", str(example_site()))
+    assert main(["preview"]) == 0
+    assert "no site is named" not in capsys.readouterr().err
 
 
 def test_site_that_is_named_and_not_there_is_told(

@@ -52,6 +52,21 @@ async def test_dry_run_names_every_object_and_writes_none(
     assert await cluster.list(NODE_PROVIDER) == []
 
 
+async def test_site_that_nobody_named_is_told(
+    cluster: HttpCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert await run(TIER, "--dry-run") == 0
+    assert "no site is named" not in capsys.readouterr().err
+    monkeypatch.delenv("TENANTRY_SITE")
+    monkeypatch.setenv("TENANTRY_STATE", str(tmp_path))
+    (tmp_path / "site.yaml").write_text(SITE.read_text())
+    assert await run(TIER, "--dry-run") == 0
+    told = (
+        f"no site is named: taking that of the installation here, {tmp_path}/site.yaml; TENANTRY_SITE names another\n"
+    )
+    assert told in capsys.readouterr().err
+
+
 async def test_publishing_again_changes_nothing(cluster: HttpCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert await run(TIER) == 0
     asking, published = capsys.readouterr().err.splitlines()

@@ -13,8 +13,7 @@ from provisioner.catalog.pack import models_root, pack_root
 from provisioner.preview.report import Report, TierReport
 from provisioner.preview.sides import Side
 from provisioner.settings import read_settings
-from provisioner.wiring import preview as wiring
-from provisioner.wiring.preview import Question, Talk
+from provisioner.wiring.preview import Question, Talk, open_preview
 
 MODELS = "provisioner/catalog/models"
 _AUTHOR = ("-c", "user.name=acme", "-c", "user.email=acme@example.com", "-c", "commit.gpgsign=false")
@@ -81,7 +80,9 @@ class Workplace:
             "XDG_STATE_HOME": str(self.cache / "no-state"),
             **(environment or {}),
         }
-        return wiring.preview(read_settings(there), Question(**asked), folder=folder or self.folder, talk=self.talk)
+        place = folder or self.folder
+        with open_preview(read_settings(there), Question(**asked), folder=place, talk=self.talk) as change:
+            return change.report()
 
 
 def tiers(report: Report) -> dict[str, TierReport]:

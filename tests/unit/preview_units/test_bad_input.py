@@ -150,6 +150,20 @@ def test_submodule_is_told(workplace: Workplace, tmp_path: Path) -> None:
     assert "`templates`" in error.message
 
 
+def test_site_in_a_submodule_is_the_same_on_both_sides_and_that_is_told(workplace: Workplace, tmp_path: Path) -> None:
+    sites = Workplace(tmp_path / "sites", workplace.cache)
+    sites.write("eu/site.yaml", example_site().read_text())
+    git(sites.folder, "init", "-q", "-b", "main")
+    sites.commit()
+    allowed = ("-c", "protocol.file.allow=always")
+    git(workplace.folder, *allowed, "submodule", "--quiet", "add", str(sites.folder), "sites")
+    workplace.commit()
+    workplace.edit("sites/eu/site.yaml", "name: example", "name: elsewhere")
+    report = workplace.preview(base="HEAD", site=workplace.folder / "sites/eu/site.yaml")
+    assert (report.site, report.units) == ("elsewhere", 0)
+    assert workplace.told == ["the site lies in the submodule `sites`: both sides get it as it is checked out there"]
+
+
 def test_folder_without_a_repository_is_told(workplace: Workplace, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     with pytest.raises(RejectedError) as error:
