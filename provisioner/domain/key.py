@@ -21,7 +21,8 @@ class ApiKey:
     """A stored key. Never holds the secret.
 
     `tenant` None means every tenant, for the provider's own keys; a customer's has one. `endpoints` None means every
-    endpoint of the tenant, `scopes` None every scope of the role. `last_used_at` is true to within some minutes.
+    endpoint of the tenant, `scopes` None every scope of the role. `last_used_at` is true to within some minutes;
+    `created_by` is the id of the key that made it, empty for one that the server or an operation made.
     """
 
     id: KeyId
@@ -37,6 +38,7 @@ class ApiKey:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
+    created_by: str = ""
 
     def is_usable(self, now: datetime) -> bool:
         """Whether the key may be used at `now`."""

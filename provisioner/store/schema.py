@@ -245,6 +245,7 @@ API_KEYS = Table(
     Column("role", Word(AccessRole), nullable=False, server_default=AccessRole.CUSTOMER.value),
     Column("scopes", Document[tuple[Scope, ...]](tuple[Scope, ...])),
     Column("last_used_at", Moment),
+    Column("created_by", Text, nullable=False, server_default=""),
 )
 
 SNAPSHOTS = Table(
@@ -290,6 +291,19 @@ AUDIT_EVENTS = Table(
     Column("after_digest", Text, nullable=False, server_default=""),
     Index("ix_audit_events_at", "at"),
 )
+
+MUTATIONS = Table(
+    "mutations",
+    METADATA,
+    Column("tenant", Text, primary_key=True),
+    Column("idempotency_key", Text, primary_key=True),
+    Column("request_digest", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("at", Moment, nullable=False),
+    Index("ix_mutations_at", "at"),
+)
+"""Changes made at once, without an operation, by their idempotency keys; `tenant` is empty for the provider's own. The
+oldest rows are dropped after a while."""
 
 TEAMS = Table(
     "teams",
