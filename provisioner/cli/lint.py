@@ -75,11 +75,13 @@ def _lint(paths: Sequence[Path], version: str | None, baseline: Sequence[Path], 
     from provisioner.lint.engine import lint_paths
     from provisioner.lint.kubernetes import chosen_version
 
+    wanted = chosen_version(version)
     try:
-        wanted = chosen_version(version)
         catalog = load_catalog(overlay=own)
     except RejectedError as error:
-        return error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)
+        if not error.findings:
+            raise
+        return error.findings
     return lint_paths(paths, catalog=catalog, kubernetes=wanted, baseline=baseline)
 
 

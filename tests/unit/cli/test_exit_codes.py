@@ -191,3 +191,12 @@ def test_who_stops_waiting_is_told_how_to_go_on(
     with pytest.raises(KeyboardInterrupt):
         finish_as("running", wait=True)
     assert "tenantry operation wait op-1" in capsys.readouterr().err
+
+
+def test_a_version_of_kubernetes_that_is_not_known_is_no_finding_but_a_wrong_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lint", "--kubernetes-version", "banana", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("error: choosing the Kubernetes version: not supported: `banana`\nhint: supported: 1.")

@@ -7,7 +7,7 @@ manager.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -61,6 +61,8 @@ _WORKLOAD_FIELDS = (
     "persistentVolumeClaimRetentionPolicy",
     "ordinals",
 )
+_PLAIN = re.compile(r"(\.[A-Za-z_]\w*)+")
+"""A jq expression that is a path of names."""
 _SCALED = (*WORKLOADS, "Rollout")
 
 
@@ -198,14 +200,15 @@ def ignore_difference_not_respected(world: World) -> Iterator[Hit]:
 
     Without `RespectIgnoreDifferences=true` a sync applies the manifest as it is: the field that another controller
     set goes back to what stands in Git each time anything changes (user guide, Sync Options). Fields that Git leaves
-    out are not touched, so nothing is said where the folder shows that.
+    out are not touched, so nothing is said where the folder shows that, nor of Applications that are synced by hand.
     """
     shown = dict(deliveries(world))
     for app, path, entry in _entries(world):
-        if not app.heals or app.options.get("RespectIgnoreDifferences") == "true" or not entry.get("jsonPointers"):
+        fields = _fields(entry)
+        if app.automated is None or app.options.get("RespectIgnoreDifferences") == "true" or not fields:
             continue
         delivery = shown.get(app)
-        if delivery is None or _sets_ignored(entry, app, delivery):
+        if delivery is None or _sets_ignored(entry, fields, app, delivery):
             yield Hit(
                 at=app.at,
                 path=path,
@@ -214,11 +217,17 @@ def ignore_difference_not_respected(world: World) -> Iterator[Hit]:
             )
 
 
-def _sets_ignored(entry: Mapping[str, Any], app: App, delivery: Delivery) -> bool:
+def _sets_ignored(entry: Mapping[str, Any], fields: Sequence[FieldPath], app: App, delivery: Delivery) -> bool:
     """Whether a delivered object sets a field that an entry ignores."""
-    pointers = [_keys(pointer) for _, pointer in items(entry, "jsonPointers") if isinstance(pointer, str)]
     chosen = [found for found in delivery.objects if is_chosen(entry, app, found)]
-    return any(look(found.value, *keys) is not None for found in chosen for keys in pointers)
+    return any(look(found.value, *keys) is not None for found in chosen for keys in fields)
+
+
+def _fields(entry: Mapping[str, Any]) -> list[FieldPath]:
+    """The fields that an entry ignores, as far as pointers and plain jq paths tell."""
+    pointers = [_keys(pointer) for _, pointer in items(entry, "jsonPointers") if isinstance(pointer, str)]
+    plain = [item for _, item in items(entry, "jqPathExpressions") if isinstance(item, str) and _PLAIN.fullmatch(item)]
+    return pointers + [tuple(item.split(".")[1:]) for item in plain]
 
 
 def _keys(pointer: str) -> FieldPath:
