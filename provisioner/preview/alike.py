@@ -29,7 +29,7 @@ from provisioner.preview.placeholders import (
 from provisioner.preview.report import FieldChange, ObjectChange
 from provisioner.preview.rules.platform import OWN_GATEWAY, OWN_PROCESS
 from provisioner.preview.rules.workloads import REFILLED, REVISED, REVISED_KINDS, VOLUMES, WORKLOADS
-from provisioner.preview.sides import Rendition, Side, Subject, Unit
+from provisioner.preview.sides import Rendition, Side, Subject, Unit, says_the_same
 from provisioner.preview.units import PLATFORM
 from provisioner.rendering.diff import ABSENT
 
@@ -101,7 +101,7 @@ def _has_workload(changes: Sequence[ObjectChange]) -> bool:
 
 def _different(before: Sequence[Object], after: Sequence[Object]) -> tuple[list[bytes], list[bytes]]:
     """The objects of each side that the other does not have, serialised: mostly they stand at the same place."""
-    both = [(old, new) for old, new in zip_longest(before, after) if old is not new and old != new]
+    both = [(old, new) for old, new in zip_longest(before, after) if old is not new and not says_the_same(old, new)]
     if not both:
         return [], []
     old = [orjson.dumps(found) for found, _ in both if found is not None]

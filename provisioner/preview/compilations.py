@@ -84,7 +84,7 @@ class Compilations:
             if (kept := self._cache.get(inputs)) is not None:
                 return Compiled(slots, tuple(Document(*texts) for texts in orjson.loads(kept)))
             made = compile_templates(files, names, constants=constants, slots=slots, optional=optional)
-            texts = [(document.json_text, document.yaml_text, document.file_name) for document in made.documents]
+            texts = [(document.json_text, document.file_name) for document in made.documents]
             self._cache.put(inputs, orjson.dumps(texts))
             return made
 
@@ -110,7 +110,7 @@ class Compilations:
             path = files.find(name)
             content = b"" if path is None else path.read_bytes()
             digest = "" if path is None else hashlib.sha256(content).hexdigest()
-            named = self._references.of(content, digest)
+            named = self._references.of(name, content, digest)
             self._files[files, name] = _File(digest, frozenset(self._spelled_out(files, named)))
         return self._files[files, name]
 
@@ -155,12 +155,12 @@ class _References:
         self._known: dict[str, list[str]] = {} if kept is None else orjson.loads(kept)
         self._used: dict[str, list[str]] = {}
 
-    def of(self, content: bytes, digest: str) -> list[str]:
+    def of(self, name: str, content: bytes, digest: str) -> list[str]:
         """See `referenced_templates`."""
         if digest not in self._used:
             known = self._known.get(digest)
             self._used[digest] = (
-                sorted(referenced_templates(content.decode("utf-8", "replace"))) if known is None else known
+                sorted(referenced_templates(name, content.decode("utf-8", "replace"))) if known is None else known
             )
         return self._used[digest]
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import orjson
+
 from provisioner.domain.finding import Finding
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.operation import Json
@@ -17,6 +19,15 @@ from provisioner.domain.plan import EndpointPlan
 
 GATEWAY_LIMITS = "GatewayLimits"
 """Stands as kind for what one tenant may send to an endpoint."""
+
+
+def says_the_same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are the same. Python takes `false` and `0` for equal, an API server does not."""
+    return bool(one == other) and _canonical(one) == _canonical(other)
+
+
+def _canonical(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 class Subject(StrEnum):

@@ -24,7 +24,7 @@ from provisioner.domain.plan import EndpointPlan
 from provisioner.preview.cases import Offer, Request, reference_cases
 from provisioner.preview.compilations import Deferred, every_file
 from provisioner.preview.phrases import count
-from provisioner.preview.sides import Fleet, Rendition, RunningEndpoint, Side, Subject, Unit
+from provisioner.preview.sides import Fleet, Rendition, RunningEndpoint, Side, Subject, Unit, says_the_same
 from provisioner.rendering.pack import Pack
 from provisioner.rendering.publishing import Filled, Object
 from provisioner.rendering.versions import frozen_files
@@ -194,7 +194,7 @@ class _Making:
             self._rendition(source, draft, filled, is_judged=is_judged)
             for source, draft in zip(self._sources, drafts, strict=True)
         )
-        is_same = base is not None and base == head and not base.failure
+        is_same = base is not None and base == head and not base.failure and says_the_same(base.objects, head.objects)
         return _Made(plan=base.plan if base else None) if is_same else _Made(base, head)
 
     def _rendition(self, source: Source, draft: _Draft | None, filled: _Filled, *, is_judged: bool) -> Rendition | None:

@@ -15,6 +15,7 @@ from provisioner.rendering.reading import is_ambiguous
 from provisioner.rendering.slots import BARE_MARK, MARK, escaped
 
 _PLAIN = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./@+=-]|:(?=[A-Za-z0-9_/])| (?=[A-Za-z0-9]))*")
+_QUOTED_MARK = re.compile(f'"({BARE_MARK.pattern})"')
 _BLOCK = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff][^\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*")
 
 
@@ -28,7 +29,12 @@ def canonical_yaml(value: Any) -> str:
 def canonical_json(value: Any) -> str:
     """The same value as JSON on one line, keys sorted."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return re.sub(f'"({BARE_MARK.pattern})"', r"\1", text)
+    return _QUOTED_MARK.sub(r"\1", text)
+
+
+def read_canonical(text: str) -> Any:
+    """The value that `canonical_json` wrote, marks of slots included."""
+    return json.loads(BARE_MARK.sub(r'"\g<0>"', text))
 
 
 def _lines(value: Mapping[str, Any] | list[Any]) -> Iterator[str]:

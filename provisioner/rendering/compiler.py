@@ -6,18 +6,19 @@ slots. Filling is text formatting: nothing is parsed or dumped. Called by the pa
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Protocol
 
+import orjson
+
 from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import InvariantError, RejectedError
-from provisioner.rendering.canonical import canonical_json, canonical_yaml
-from provisioner.rendering.environment import check_every_use, render_with_slots
+from provisioner.rendering.canonical import canonical_json, canonical_yaml, read_canonical
+from provisioner.rendering.environment import Templates
 from provisioner.rendering.reading import read_objects
 from provisioner.rendering.slots import BARE_MARK, MARK, Slot, SlotType, escaped, mark
 
@@ -94,12 +95,11 @@ def _filler(text: str) -> Fill:
 
 @dataclass(frozen=True)
 class Document:
-    """One compiled object as texts with the marks of slots: its file name, canonical YAML and canonical JSON. The JSON
-    says all that the others do: two are equal where it is."""
+    """One compiled object as texts with the marks of slots: canonical JSON, which says all that there is to say of it,
+    and its file name."""
 
     json_text: str
-    yaml_text: str = field(compare=False)
-    file_name: str = field(compare=False)
+    file_name: str
 
     @cached_property
     def file(self) -> Fill:
@@ -108,8 +108,8 @@ class Document:
 
     @cached_property
     def yaml(self) -> Fill:
-        """The YAML, filled."""
-        return _filler(self.yaml_text)
+        """The canonical YAML, filled."""
+        return _filler(canonical_yaml(read_canonical(self.json_text)))
 
     @cached_property
     def json(self) -> Fill:
@@ -118,7 +118,7 @@ class Document:
 
     def object(self, filling: Sequence[str]) -> dict[str, Any]:
         """The filled object as JSON values."""
-        found: dict[str, Any] = json.loads(self.json(filling))
+        found: dict[str, Any] = orjson.loads(self.json(filling))
         return found
 
 
@@ -184,12 +184,13 @@ def compile_templates(
     Every constant and slot must be read by one of them, but for the constants named in `optional`. Raises RejectedError
     naming file and line.
     """
-    numbered, stand_ins = slots.numbered(), slots.stand_ins()
-    rendered = {name: render_with_slots(files, name, constants=constants, slots=stand_ins) for name in names}
-    check_every_use(rendered.values(), stand_ins)
+    numbered = slots.numbered()
+    templates = Templates(files, constants=constants, slots=slots.stand_ins())
+    rendered = {name: templates.render(name) for name in names}
+    templates.check_every_use()
     documents = [_document(name, value) for name, one in rendered.items() for value in read_objects(one, numbered)]
-    used = frozenset[str]().union(*(one.names for one in rendered.values()))
-    unused = sorted((constants.keys() | slots.single.keys() | slots.lists.keys()) - used - optional)
+    known = constants.keys() | slots.single.keys() | slots.lists.keys()
+    unused = sorted(known - templates.names - optional)
     if unused:
         raise RejectedError(
             f"compiling templates: no template reads the parameter: `{unused[0]}`",
@@ -210,4 +211,4 @@ def _document(template: str, value: Any) -> Document:
             reason="NotAnObject",
             hint="give it apiVersion, kind and metadata.name",
         ) from error
-    return Document(canonical_json(value), canonical_yaml(value), file)
+    return Document(canonical_json(value), file)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, update_wrapper
+from functools import cached_property, lru_cache, update_wrapper
+from io import StringIO
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -18,9 +19,11 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, StrictUndefined, Template, TemplateError, TemplateNotFound, nodes
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import TemplateSyntaxError
-from jinja2.meta import find_undeclared_variables
+from jinja2.filters import FILTERS
+from jinja2.idtracking import VAR_LOAD_RESOLVE
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.tests import TESTS
 
 from provisioner.catalog.document import conflict_line
 from provisioner.catalog.pack import PackFiles
@@ -51,13 +54,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """Rendered text with marks where slots are, the place of each of its lines, the names its templates read, and their
-    syntax trees."""
+    """Rendered text with marks where slots are, and the place of each of its lines."""
 
     text: str
     places: tuple[Source, ...]
-    names: frozenset[str]
-    trees: Mapping[str, nodes.Template]
 
     def place(self, line: int) -> Source:
         """Where output line `line` (from 0) came from."""
@@ -72,44 +72,48 @@ def refused(place: Source, message: str, *, reason: str, hint: str | None = None
     )
 
 
-def render_with_slots(
-    files: PackFiles, name: str, *, constants: Mapping[str, Any], slots: Mapping[str, Slot | tuple[Slot, ...]]
-) -> Rendered:
-    """Render template `name` with constants and stand-ins.
+class Templates:
+    """Templates of a pack that are rendered with the same constants and stand-ins; each file of theirs is read once.
 
-    A slot may be a tuple of stand-ins: a list whose length is part of the shape. Raises RejectedError naming file and
-    line for bad syntax, an undefined name, or a slot used for anything but printing on the way that this shape takes;
-    `check_every_use` looks at the others.
+    A slot may be a tuple of stand-ins: a list whose length is part of the shape.
     """
-    loader = _Loader(files)
-    every = (slot for value in slots.values() for slot in (value if isinstance(value, tuple) else (value,)))
-    environment = _Environment(loader, tuple(slot.slot_name for slot in every))
-    try:
-        text = str(environment.get_template(name).render({**constants, **slots}))
-    except TemplateNotFound as error:
-        place = _place_of(error, name)
-        raise refused(place, f"no such template: `{error.name}`", reason="TemplateMissing") from error
-    except TemplateSyntaxError as error:
-        place = Source(error.name or name, error.lineno)
-        raise refused(place, error.message or "bad syntax", reason="TemplateSyntax") from error
-    except SlotMisuseError as error:
-        raise refused(_place_of(error, name), str(error), reason="SlotMisused", hint=_HINT) from error
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
-        raise refused(_place_of(error, name), str(error), reason="TemplateFailed") from error
-    lines, places = _with_places(text, name)
-    return Rendered(
-        text=lines,
-        places=places,
-        names=frozenset[str]().union(*(found.names for found in loader.parsed.values())),
-        trees={file: found.tree for file, found in loader.parsed.items()},
-    )
 
+    def __init__(
+        self, files: PackFiles, *, constants: Mapping[str, Any], slots: Mapping[str, Slot | tuple[Slot, ...]]
+    ) -> None:
+        every = (slot for value in slots.values() for slot in (value if isinstance(value, tuple) else (value,)))
+        self._loader = _Loader(files)
+        self._environment = _Environment(self._loader, tuple(slot.slot_name for slot in every))
+        self._values = {**constants, **slots}
+        self._slots = slots
 
-def check_every_use(rendered: Iterable[Rendered], slots: Mapping[str, Slot | tuple[Slot, ...]]) -> None:
-    """Refuse, naming file and line, what templates that share slots would decide from one on any branch."""
-    trees = {file: tree for one in rendered for file, tree in one.trees.items()}
-    lists = {name: isinstance(value, tuple) for name, value in slots.items()}
-    _check_uses(tuple(sorted(trees.items(), key=lambda item: item[0])), frozenset(lists.items()))
+    def render(self, name: str) -> Rendered:
+        """Render one of them. Raises RejectedError naming file and line for bad syntax, an undefined name, or a slot
+        used for anything but printing on the way that this shape takes; `check_every_use` looks at the others."""
+        try:
+            text = str(self._environment.get_template(name).render(self._values))
+        except TemplateNotFound as error:
+            place = _place_of(error, name)
+            raise refused(place, f"no such template: `{error.name}`", reason="TemplateMissing") from error
+        except TemplateSyntaxError as error:
+            place = Source(error.name or name, error.lineno)
+            raise refused(place, error.message or "bad syntax", reason="TemplateSyntax") from error
+        except SlotMisuseError as error:
+            raise refused(_place_of(error, name), str(error), reason="SlotMisused", hint=_HINT) from error
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
+            raise refused(_place_of(error, name), str(error), reason="TemplateFailed") from error
+        return Rendered(*_with_places(text, name))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that those rendered so far read, on whatever branch."""
+        return frozenset[str]().union(*(found.names for found in self._loader.parsed.values()))
+
+    def check_every_use(self) -> None:
+        """Refuse, naming file and line, what those rendered so far would decide from a slot on any branch."""
+        trees = sorted((file, found.tree) for file, found in self._loader.parsed.items())
+        lists = {name: isinstance(value, tuple) for name, value in self._slots.items()}
+        _check_uses(tuple(trees), frozenset(lists.items()))
 
 
 @lru_cache(maxsize=512)
@@ -122,13 +126,13 @@ def _check_uses(trees: tuple[tuple[str, nodes.Template], ...], slots: frozenset[
 _REFERRING = re.compile(r"\b(extends|import|include)\b")
 
 
-def referenced_templates(source: str) -> frozenset[str]:
+def referenced_templates(name: str, source: str) -> frozenset[str]:
     """The names of the templates that one includes or imports, whether or not they are there; of a name that is put
     together while it is rendered, what it begins with and `*`. None are known of a text that is no template."""
     if not _REFERRING.search(source):
         return frozenset()
     try:
-        tree = _PARSER.parse(source)
+        tree = _parsed(name, source).tree
     except TemplateSyntaxError:
         return frozenset()
     found: Iterator[Any] = tree.find_all((nodes.Extends, nodes.FromImport, nodes.Import, nodes.Include))
@@ -175,15 +179,24 @@ class _Environment(ImmutableSandboxedEnvironment):
         super().__init__(loader=loader, undefined=StrictUndefined, **WHITESPACE)
         self.slot_names = slot_names
         self.globals = {"hole": hole}
-        self.filters = {name: _guarded(name, function, "filtered") for name, function in self.filters.items()}
-        self.tests = {name: _guarded(name, function, "tested") for name, function in self.tests.items()}
+        self.filters = _FILTERS
+        self.tests = _TESTS
 
     def concat(self, pieces: Iterable[Any]) -> str | Slot:  # type: ignore[override]
         return joined(pieces, self.slot_names)
 
 
 class _Code(CodeGenerator):
-    """Joins with the environment's `concat`, so that `~` keeps text with a slot a stand-in."""
+    """Joins with the environment's `concat`, so that `~` keeps text with a slot a stand-in, and keeps the names that a
+    template reads and does not set."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.read: set[str] = set()
+
+    def enter_frame(self, frame: Frame) -> None:
+        super().enter_frame(frame)
+        self.read.update(name for action, name in frame.symbols.loads.values() if name and action == VAR_LOAD_RESOLVE)
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         self.write("concat((")
@@ -208,6 +221,10 @@ def _guarded(name: str, function: Any, use: str) -> Callable[..., Any]:
     return update_wrapper(guarded, function)  # keeps Jinja's marks on functions that want the environment
 
 
+_FILTERS: dict[str, Any] = {name: _guarded(name, function, "filtered") for name, function in FILTERS.items()}
+_TESTS: dict[str, Any] = {name: _guarded(name, function, "tested") for name, function in TESTS.items()}
+
+
 class _Loader(BaseLoader):
     """Keeps what it loads: every template that takes part in a rendering, by name."""
 
@@ -223,13 +240,33 @@ class _Loader(BaseLoader):
         return environment.template_class.from_code(environment, found.code, globals or {}, lambda: True)
 
 
-@dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A template's syntax tree, its code, and the names that it reads."""
+    """A template's syntax tree, its code, and the names that it reads; each is made when it is asked for."""
 
-    tree: nodes.Template
-    code: CodeType
-    names: frozenset[str]
+    def __init__(self, name: str, source: str) -> None:
+        self.tree = _PARSER.parse(source, name, name)
+        self._name = name
+
+    @property
+    def code(self) -> CodeType:
+        """What renders it. Raises TemplateSyntaxError for a filter or a test that there is none of."""
+        return self._generated[0]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that it reads and does not set."""
+        return self._generated[1]
+
+    @cached_property
+    def _generated(self) -> tuple[CodeType, frozenset[str]]:
+        """Made in one go; every line of text is numbered before."""
+        for data in self.tree.find_all(nodes.TemplateData):
+            data.data = _numbered(data.data, self._name, data.lineno)
+        written = StringIO()
+        generator = _Code(_PARSER, self._name, self._name, written)
+        generator.visit(self.tree)
+        code = compile(written.getvalue(), self._name, "exec")
+        return code, frozenset(generator.read - _PARSER.globals.keys())
 
 
 @lru_cache(maxsize=512)
@@ -242,11 +279,7 @@ def _parsed(name: str, source: str) -> _Parsed:
         raise TemplateSyntaxError("a private-use character stands in the template", 1, name)
     if line := conflict_line(source):  # inside of a block of text it would be rendered like any other
         raise TemplateSyntaxError("an unresolved merge conflict stands in the template", line, name)
-    tree = _PARSER.parse(source, name, name)
-    names = frozenset(find_undeclared_variables(tree))
-    for data in tree.find_all(nodes.TemplateData):
-        data.data = _numbered(data.data, name, data.lineno)
-    return _Parsed(tree, _PARSER.compile(tree, name, name), names)
+    return _Parsed(name, source)
 
 
 _PARSER = _Environment(BaseLoader(), ())

@@ -63,7 +63,7 @@ def read_text(text: str, *, file: str) -> list[Any]:
     """The values of all documents in a text that no template made, read as strictly. Raises RejectedError naming file
     and line."""
     places = tuple(Source(file, line) for line in range(1, text.count("\n") + 2))
-    return read_objects(Rendered(text=text, places=places, names=frozenset(), trees={}), ())
+    return read_objects(Rendered(text=text, places=places), ())
 
 
 class _Reader:

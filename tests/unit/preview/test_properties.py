@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 from hypothesis import given
@@ -34,6 +35,17 @@ def trees(draw: st.DrawFn) -> tuple[Object, ...]:
     )
 
 
+def said(found: Object) -> str:
+    """What an object says: unlike Python, JSON tells `false` from `0`."""
+    return json.dumps(found, sort_keys=True)
+
+
+def test_false_in_the_place_of_zero_is_told() -> None:
+    sides = [({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": spec},) for spec in (0, False)]
+    found = report(*({case(): Rendition(objects=objects)} for objects in sides))
+    assert [change.name for tier in found.tiers for change in tier.changes] == ["a"]
+
+
 @given(trees())
 def test_a_side_does_not_differ_from_itself(objects: tuple[Object, ...]) -> None:
     found = report({case(): Rendition(objects=objects)}, {case(): Rendition(objects=objects)})
@@ -58,7 +70,7 @@ def test_every_object_that_differs_is_told_and_no_other(old: tuple[Object, ...],
     told: set[tuple[str, str]] = set()
     for change in (change for tier in found.tiers for change in tier.changes):
         told |= {(change.kind, name) for name in (change.name, change.renamed_from) if name}
-    before, after = ({(one["kind"], one["metadata"]["name"]): one for one in side} for side in (old, new))
+    before, after = ({(one["kind"], one["metadata"]["name"]): said(one) for one in side} for side in (old, new))
     assert told == {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 

@@ -242,7 +242,16 @@ def _was_served(group: str, kind: str) -> bool:
     """Whether any supported version, or one before, has the kind in the group."""
     if group in _OLD_GROUPS:
         return kind in ("Ingress", "Deployment", "DaemonSet", "ReplicaSet", "NetworkPolicy")
+    if not _may_be_builtin(group):
+        return False
     return any((group, kind) in _kinds(version) for version in supported_versions())
+
+
+def _may_be_builtin(group: str) -> bool:
+    """Whether Kubernetes itself could serve the group. To read the schemas of every version takes long, and groups of
+    its own have no dot or end in `k8s.io`; of those, some are projects' beside it whose schemas ship."""
+    is_reserved = "." not in group or group.endswith(".k8s.io")
+    return is_reserved and all(group != shipped for shipped, _, _ in shipped_kinds())
 
 
 @cache
