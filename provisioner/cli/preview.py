@@ -42,7 +42,7 @@ AgainstOption = Annotated[
     str | None,
     typer.Option(metavar="FILE|server", help="What runs: a file of `tenantry endpoint export`, or the server itself."),
 ]
-SiteOption = Annotated[Path | None, typer.Option(metavar="FILE", help="site.yaml; TENANTRY_SITE, else the installation's.")]
+SiteOption = Annotated[Path | None, typer.Option(metavar="FILE", help="site.yaml; TENANTRY_SITE, the installation's.")]
 FailOption = Annotated[FailOn, typer.Option(help="What ends with a code other than 0.")]
 FormatOption = Annotated[Output, typer.Option("--output", "-o", help="How to print the report.")]
 VersionOption = Annotated[
@@ -83,8 +83,8 @@ def preview(options: Options) -> None:
     """Show what a change does to every tier and to the endpoints that run.
 
     Renders both sides of a git repository for every tier, its reference cases and the endpoints of `--against`, and
-    compares them. Nothing is checked out and nothing is applied. Ends with 0 when nothing is disturbed, 1 when something
-    could not be previewed, 3 when something is disruptive, 4 with new errors.
+    compares them. Nothing is checked out and nothing is applied. Ends with 0 when nothing is disturbed, 1 when
+    something could not be previewed, 3 when something is disruptive, 4 with new errors.
 
     Examples: tenantry preview · tenantry preview --base origin/main --against fleet.json · tenantry preview --base
     HEAD^1 --head HEAD -o markdown --fail-on finding

@@ -26,6 +26,9 @@ from provisioner.platform.kinds import (
     kind_of,
 )
 from provisioner.platform.ownership import MANAGED_BY, is_ours
+from provisioner.rendering.diff import ABSENT, Difference, differences
+from provisioner.rendering.opening import opened_text
+from provisioner.rendering.versions import version_published
 
 NEVER_CHANGED = (APPLICATION_TEMPLATE, STACK_TEMPLATE)
 """Kinds without versions: tenant clusters that exist follow every change of one at once."""
@@ -127,8 +130,8 @@ async def _desired(cluster: Cluster, manifest: Manifest) -> tuple[Kind, Manifest
         return kind, manifest
     stored = await cluster.get(ObjectRef(kind, manifest["metadata"]["name"]))
     if kind in NEVER_CHANGED:
-        if stored and not _says(stored.get("spec"), manifest["spec"]):
-            raise _published(manifest, manifest["metadata"]["name"])
+        if stored and (found := _changed(stored.get("spec"), manifest["spec"])):
+            raise version_published(manifest, manifest["metadata"]["name"], found)
         return kind, manifest
     return kind, _with_published_versions(manifest, stored) if stored else manifest
 
@@ -141,31 +144,21 @@ def _with_published_versions(manifest: Manifest, stored: Manifest) -> Manifest:
     standing = {str(entry["version"]): entry for entry in published}
     for entry in ours:
         present = standing.get(str(entry["version"]))
-        if present is not None and not _says(present, entry):
-            raise _published(manifest, entry["version"])
+        if present is not None and (found := _changed(present, entry)):
+            raise version_published(manifest, entry["version"], found)
     new = [entry for entry in ours if str(entry["version"]) not in standing]
     metadata = {**manifest["metadata"], "resourceVersion": stored["metadata"]["resourceVersion"]}
     return {**manifest, "metadata": metadata, "spec": {**manifest["spec"], "versions": [*published, *new]}}
 
 
-def _published(manifest: Manifest, version: str) -> RejectedError:
-    return RejectedError(
-        f"publishing template `{manifest['metadata']['name']}`: it differs from the published version: {version}",
-        reason="VersionPublished",
-        hint="raise `version` in the tier's tier.yaml; a published version is never edited",
-    )
+def _changed(stored: Any, wanted: Any) -> list[Difference]:
+    """The fields in which the stored value does not say what is wanted; a server may have added defaults."""
+    return [found for found in differences(stored, wanted, opened=opened_text) if not _is_default(found)]
 
 
-def _says(stored: Any, wanted: Any) -> bool:
-    """Whether the stored value says all that is wanted; a server may have added defaults."""
-    if isinstance(wanted, Mapping):
-        return isinstance(stored, Mapping) and all(
-            key in stored and _says(stored[key], value) for key, value in wanted.items()
-        )
-    if isinstance(wanted, list | tuple):
-        return (
-            isinstance(stored, list | tuple)
-            and len(stored) == len(wanted)
-            and all(_says(one, other) for one, other in zip(stored, wanted, strict=True))
-        )
-    return bool(stored == wanted)
+def _is_default(found: Difference) -> bool:
+    """Whether a server may have added it: a key that is not wanted, outside of texts."""
+    if ">" in found.path or found.path.endswith("]"):
+        return False
+    is_filled = isinstance(found.before, Mapping) and isinstance(found.after, Mapping) and not found.after
+    return found.after is ABSENT or is_filled

@@ -14,13 +14,14 @@ from typing import Any
 
 from provisioner.lint.credentials import known_form, looks_secret
 from provisioner.preview.effect import Effect, Reach, Verdict, judge
-from provisioner.preview.parts import Object, Part, identity, opened_text, parts, title
+from provisioner.preview.parts import Object, Part, identity, parts, title
 from provisioner.preview.placeholders import without_ordinals
 from provisioner.preview.report import FieldChange, ObjectChange
 from provisioner.preview.rules import RULES
 from provisioner.preview.rules.values import VALUES
 from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.diff import ABSENT, Difference, differences, shown
+from provisioner.rendering.opening import opened_text
 
 _ALIKE = 0.6
 """Of the fields of two objects, how many have to be equal for one to be the other under a new name."""

@@ -8,26 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-import orjson
-
-from provisioner.domain.errors import RejectedError
 from provisioner.preview.effect import Reach
 from provisioner.preview.placeholders import dashed, placeholders
 from provisioner.preview.rules.published import VERSION
 from provisioner.preview.rules.values import VALUES
 from provisioner.rendering.diff import ABSENT
-from provisioner.rendering.reading import read_text
+from provisioner.rendering.opening import opened_text
 
 Object = Mapping[str, Any]
-_HOLE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
-_OPEN, _CLOSE = "\ue010", "\ue011"
-_MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
 _DOCUMENTS = re.compile(r"^---[ \t]*\n", re.MULTILINE)
-_LONGEST = 1_000_000
-"""Characters of a text that is read as YAML; longer ones are compared line by line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,43 +108,6 @@ def _by_identity(texts: Iterator[str]) -> dict[tuple[str, str, str, str], Any] |
 
 def _documents(text: str) -> list[str]:
     return [part.strip("\n") for part in _DOCUMENTS.split(text) if part.strip()]
-
-
-@lru_cache(maxsize=1024)
-def opened_text(text: str) -> Any:
-    """The mapping or list that a text holds, holes of the Platform kept as texts; None where it holds neither."""
-    if ("\n" not in text and not text.startswith(("{", "["))) or len(text) > _LONGEST:
-        return None
-    holes: list[str] = []
-
-    def marked(found: re.Match[str]) -> str:
-        holes.append(found[0])
-        return f"{_OPEN}{len(holes) - 1}{_CLOSE}"
-
-    masked = _HOLE.sub(marked, text)
-    value = _read(masked)
-    return _filled(value, holes) if isinstance(value, Mapping | list) and value else None
-
-
-def _read(text: str) -> Any:
-    if text.startswith(("{", "[")) and "\n" not in text:
-        try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError:
-            return None
-    try:
-        found = read_text(text, file="text")
-    except RejectedError:
-        return None
-    return found[0] if len(found) == 1 else None
-
-
-def _filled(value: Any, holes: list[str]) -> Any:
-    if isinstance(value, str):
-        return _MARK.sub(lambda found: holes[int(found[1])], value)
-    if isinstance(value, Mapping):
-        return {key: _filled(held, holes) for key, held in value.items()}
-    return [_filled(held, holes) for held in value] if isinstance(value, list) else value
 
 
 def _versions(template: Object) -> dict[str, Object]:

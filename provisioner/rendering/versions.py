@@ -16,10 +16,13 @@ from provisioner.catalog.document import read_document
 from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import RejectedError
 from provisioner.rendering.canonical import canonical_yaml
+from provisioner.rendering.diff import Difference, differences
+from provisioner.rendering.opening import opened_text
 
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 FOLDER = "versions"
 TEMPLATE = "VirtualClusterTemplate"
+_NAMED_FIELDS = 5
 NAMED_BY_VERSION = frozenset({"ArgoCDApplicationTemplate", "StackTemplate"})
 """Kinds that have no versions of their own and carry the tier's in their name."""
 
@@ -70,8 +73,9 @@ def with_versions(template: Mapping[str, Any], frozen: Iterable[Mapping[str, Any
     """
     by_version = {entry["version"]: entry for entry in frozen}
     for entry in template["spec"]["versions"]:
-        if by_version.setdefault(entry["version"], entry) != entry:
-            raise _published(template, entry["version"])
+        kept = by_version.setdefault(entry["version"], entry)
+        if kept != entry:
+            raise version_published(template, entry["version"], differences(kept, entry, opened=opened_text))
     ordered = sorted(by_version.values(), key=lambda entry: tuple(map(int, entry["version"].split("."))))
     return {**template, "spec": {**template["spec"], "versions": ordered}}
 
@@ -89,8 +93,10 @@ def with_frozen(objects: Iterable[Mapping[str, Any]], *, files: PackFiles, tier:
         if made["kind"] == TEMPLATE:
             found += [*earlier.values(), with_versions(made, frozen)]
             continue
-        if earlier.pop((made["kind"], made["metadata"]["name"]), made) != made:
-            raise _published(made, made["metadata"]["name"])
+        name = made["metadata"]["name"]
+        before = earlier.pop((made["kind"], name), made)
+        if before != made:
+            raise version_published(made, name, differences(before, made, opened=opened_text))
         found.append(dict(made))
     return tuple(found)
 
@@ -140,9 +146,14 @@ def _read(files: PackFiles, name: str) -> Any:
     return read_document(path, root=path.parent).value if path is not None else None
 
 
-def _published(manifest: Mapping[str, Any], version: str) -> RejectedError:
+def version_published(manifest: Mapping[str, Any], version: str, found: Iterable[Difference]) -> RejectedError:
+    """The refusal to publish a version again with another content, naming the fields that differ: no values, which may
+    be secret."""
+    fields = [f"`{difference.path}`" for difference in found]
+    more = f" and {len(fields) - _NAMED_FIELDS} more" if len(fields) > _NAMED_FIELDS else ""
     return RejectedError(
-        f"rendering template `{manifest['metadata']['name']}`: it differs from the published version: {version}",
+        f"publishing template `{manifest['metadata']['name']}`: it differs from the published version: {version}: in "
+        f"{', '.join(fields[:_NAMED_FIELDS])}{more}",
         reason="VersionPublished",
         hint="raise `version` in the tier's tier.yaml; a published version is never edited",
     )

@@ -54,12 +54,27 @@ async def test_publishing_again_changes_nothing(cluster: HttpCluster) -> None:
 
 
 async def test_published_version_is_never_edited(cluster: HttpCluster) -> None:
-    await publish_objects(cluster, [template("1.0.0")])
+    await publish_objects(cluster, [template("1.0.0", "a: 1\n")])
     with pytest.raises(RejectedError) as refused:
-        await publish_objects(cluster, [template("1.0.0", "a: 2")])
+        await publish_objects(cluster, [template("1.0.0", "a: {b: 2}\nc: 3\n")])
     assert refused.value.reason == "VersionPublished"
+    told = "publishing template `tenantry-dedicated`: it differs from the published version: 1.0.0: in "
+    assert refused.value.message == told + "`template.helmRelease.values>a`, `template.helmRelease.values>c`"
     stored = await cluster.get(REF)
-    assert stored and stored["spec"]["versions"][0]["template"]["helmRelease"]["values"] == "a: 1"
+    assert stored and stored["spec"]["versions"][0]["template"]["helmRelease"]["values"] == "a: 1\n"
+
+
+async def test_defaults_that_a_server_adds_are_no_change_of_a_version(cluster: HttpCluster) -> None:
+    def defaulted(more: dict[str, Any], values: str = "a: 1") -> Manifest:
+        made = template("1.0.0", values)
+        made["spec"]["versions"][0]["template"] |= more
+        return made
+
+    await publish_objects(cluster, [defaulted({"metadata": {"labels": {"a": "b"}}}, "a: 1\nb: 2")])
+    with pytest.raises(RejectedError, match=r"in `template\.helmRelease\.values>b`$"):
+        await publish_objects(cluster, [template("1.0.0", "a: 1\n")])
+    await publish_objects(cluster, [defaulted({"metadata": {}}, "a: 1\nb: 2")])
+    assert await versions(cluster) == ["1.0.0"]
 
 
 async def test_application_template_is_never_changed_in_place(cluster: HttpCluster) -> None:
@@ -77,6 +92,7 @@ async def test_application_template_is_never_changed_in_place(cluster: HttpClust
     with pytest.raises(RejectedError) as refused:
         await publish_objects(cluster, [components("1.0.1")])
     assert refused.value.reason == "VersionPublished"
+    assert refused.value.message.endswith("-1-0-0: in `template.spec.sources[keda].targetRevision`")
 
 
 async def test_nothing_of_a_tier_is_written_when_its_template_is_refused(cluster: HttpCluster) -> None:

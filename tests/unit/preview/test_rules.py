@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from provisioner.preview.effect import Effect, Reach, judge
-from provisioner.preview.parts import opened_text, parts
+from provisioner.preview.parts import parts
 from provisioner.preview.rules import RULES
 from provisioner.preview.rules.published import VERSION
 from provisioner.preview.rules.values import VALUES
@@ -16,6 +16,7 @@ from provisioner.preview.rules.workloads import REVISED
 from provisioner.preview.sides import GATEWAY_LIMITS
 from provisioner.preview.units import PLATFORM
 from provisioner.rendering.diff import ABSENT
+from provisioner.rendering.opening import opened_text
 from tests.unit.preview.sides import rendered
 from tests.unit.rendering.examples import catalog, example_pack, example_plan
 

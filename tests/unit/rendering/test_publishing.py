@@ -245,6 +245,7 @@ def test_published_version_is_not_edited(root: Path) -> None:
     with pytest.raises(RejectedError) as refused:
         compile_pack(load_catalog(root, models=models_root()), example_site(), root=root).tier_objects("dedicated")
     assert refused.value.reason == "VersionPublished"
+    assert "it differs from the published version: 1.0.0: in `parameters" in refused.value.message
     (folder / "versions" / "1.0.0.yaml").write_text("version: 2.0.0\n")
     with pytest.raises(RejectedError) as misnamed:
         compile_pack(load_catalog(root, models=models_root()), example_site(), root=root).tier_objects("dedicated")
