@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,11 +17,11 @@ from provisioner.catalog.pack import pack_root
 from provisioner.preview.markdown import MARKER
 
 FILE = pack_root() / ".github" / "workflows" / "preview.yml"
-GH = """#!/bin/sh
+GH = """#!/bin/bash
 echo "$@" >> "$CALLS"
 case "$*" in
   *--jq*) cat "$EXISTING" ;;
-  *) cat > "$CALLS.body" ;;
+  *--input*) cat "${@: -1}" > "$CALLS.body" ;;
 esac
 """
 TENANTRY = """#!/bin/sh
@@ -64,7 +65,8 @@ def test_only_the_job_that_runs_nothing_of_the_pull_request_may_write(workflow: 
         "preview": {"contents": "read"},
         "comment": {"pull-requests": "write"},
     }
-    assert not any("uses" in step for step in workflow["jobs"]["comment"]["steps"])
+    used = [step["uses"].partition("@")[0] for step in workflow["jobs"]["comment"]["steps"] if "uses" in step]
+    assert used == ["actions/download-artifact"]
 
 
 def test_forks_get_neither_secrets_nor_a_token_that_writes(workflow: dict[str, Any]) -> None:
@@ -79,7 +81,7 @@ def test_every_action_is_pinned_and_no_value_of_a_pull_request_stands_in_a_scrip
     assert not any("${{" in step.get("run", "") for step in steps)
 
 
-def test_report_goes_to_the_summary_and_to_the_next_job_and_the_status_is_kept(
+def test_report_goes_to_the_summary_and_in_a_file_to_the_next_job_and_the_status_is_kept(
     workflow: dict[str, Any], tmp_path: Path
 ) -> None:
     output, summary = tmp_path / "output", tmp_path / "summary"
@@ -87,10 +89,18 @@ def test_report_goes_to_the_summary_and_to_the_next_job_and_the_status_is_kept(
     status = run(script, tmp_path, {"tenantry": TENANTRY}, GITHUB_OUTPUT=str(output), GITHUB_STEP_SUMMARY=str(summary))
     assert status == 4
     assert summary.read_text() == f"{MARKER}\n## Preview\n"
-    first, *report, last = output.read_text().splitlines()
-    assert first == f"report<<{last}"
-    assert report == [MARKER, "## Preview"]
+    assert output.read_text() == "reported=true\n"
+    [sent] = [step for step in workflow["jobs"]["preview"]["steps"] if "upload-artifact" in step.get("uses", "")]
+    assert (tmp_path / sent["with"]["path"]).read_text() == summary.read_text()
     assert "--base HEAD^1 --head HEAD" in (tmp_path / "calls").read_text()
+
+
+def test_preview_that_ends_without_a_report_makes_no_comment(workflow: dict[str, Any], tmp_path: Path) -> None:
+    script, output = step(workflow, "preview", "Preview"), tmp_path / "output"
+    places = {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
+    assert run(script, tmp_path, {"tenantry": "#!/bin/sh\nexit 1\n"}, **places) == 1
+    assert not output.exists()
+    assert "needs.preview.outputs.reported" in workflow["jobs"]["comment"]["if"]
 
 
 @pytest.mark.parametrize(("existing", "method"), [("", "POST"), ("7\n", "PATCH")])
@@ -102,12 +112,12 @@ def test_one_comment_is_made_and_then_updated_in_place(
     (tmp_path / "existing").write_text(existing)
     comments = {"PULL_REQUEST": "repos/acme/pack/issues/3/comments", "COMMENTS": "repos/acme/pack/issues/comments"}
     script = step(workflow, "comment", "Comment")
-    status = run(
-        script, tmp_path, {"gh": GH}, EXISTING=str(tmp_path / "existing"), REPORT=f'{MARKER}\n"`$(x)`', **comments
-    )
+    (tmp_path / "report.md").write_text(f'{MARKER}\n"`$(x)`' + "→" * 60_000)
+    status = run(script, tmp_path, {"gh": GH}, EXISTING=str(tmp_path / "existing"), **comments)
     assert status == 0
     asked, written = (tmp_path / "calls").read_text().splitlines()
     assert MARKER in asked
     place = "repos/acme/pack/issues/comments/7" if existing else comments["PULL_REQUEST"]
     assert f"--method {method} {place} " in written
-    assert '"<!-- tenantry-preview -->\\n\\"`$(x)`"' in (tmp_path / "calls.body").read_text()
+    body = json.loads((tmp_path / "calls.body").read_text())["body"]
+    assert body == (tmp_path / "report.md").read_text()
