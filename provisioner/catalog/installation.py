@@ -12,6 +12,8 @@ from pydantic import Field
 
 from provisioner.catalog.entry import Entry
 
+Ports = tuple[Annotated[int, Field(ge=1, le=65535)], ...]
+
 
 class PlatformConnection(Entry):
     """vCluster Platform: where it is, and what its chart is told."""
@@ -24,6 +26,10 @@ class PlatformConnection(Entry):
     namespaces: Annotated[
         tuple[str, ...],
         Field(description="namespaces of who answers at its address inside the cluster: its own, an ingress's"),
+    ] = ()
+    pod_ports: Annotated[
+        Ports,
+        Field(description="ports of their pods; none means the address's, and 10000 above it where it is below 1024"),
     ] = ()
     audit_level: Annotated[
         int, Field(ge=1, le=4, description="1 records what changes, 4 every request with its answer")
@@ -92,6 +98,10 @@ class Installation(Entry):
     delivery_namespaces: Annotated[
         tuple[str, ...], Field(description="namespaces of who answers at its address inside the cluster")
     ] = ()
+    delivery_pod_ports: Annotated[
+        Ports,
+        Field(description="ports of their pods; none means the address's, and 10000 above it where it is below 1024"),
+    ] = ()
     delivery_user: Annotated[
         str, Field(pattern=r"^[^'\s]+$", description="user name that git gives over HTTPS, without blanks and quotes")
     ] = "tenantry"
@@ -116,6 +126,10 @@ class Installation(Entry):
     entrance_namespace: Annotated[
         str, Field(description="where the proxies of our public Gateway run: the only ones that reach our gateways")
     ]
+    entrance_pod_ports: Annotated[
+        Ports,
+        Field(description="ports of these proxies; none means the listeners', and 10000 above those below 1024"),
+    ] = ()
     api_namespaces: Annotated[
         tuple[str, ...], Field(description="namespaces whose pods may call the REST API; none means nobody")
     ] = ()

@@ -80,6 +80,11 @@ class PublicAddress(Entry):
     hostname: Annotated[str, Field(description="for example {endpoint}.{tenant}.inference.example.com")]
     port: Annotated[int | None, Field(ge=1, le=65535)] = None
 
+    @property
+    def listener_port(self) -> int:
+        """The port that customers come in by: the scheme's own, unless it says another."""
+        return self.port or (443 if self.scheme == "https" else 80)
+
 
 class IngressSettings(Entry):
     """The controller that serves Ingresses where a tier routes by them. Kubernetes knows no timeouts there, so every

@@ -17,7 +17,7 @@ from provisioner.domain.role import Role
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Where pods may go: TCP ports (none means any) of address ranges, namespaces, pods of our own namespace."""
+    """Where pods may go: TCP ports of address ranges, of pods of namespaces, of pods of our own namespace."""
 
     ports: tuple[int, ...]
     ranges: tuple[str, ...] = ()
@@ -40,6 +40,15 @@ class Mount:
     mode: int = 0o440
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a pod asks for, as Kubernetes writes quantities; there is no limit for its CPU."""
+
+    cpu: str
+    memory: str
+    memory_limit: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """One process of the server. `scales_to` is how many there may be under load; None for a fixed number."""
@@ -47,10 +56,8 @@ class Process:
     role: Role
     mounts: tuple[Mount, ...]
     flows: tuple[Flow, ...]
-    cpu: str
-    memory: str
-    memory_limit: str
-    scales_to: int | None = None
+    size: Size
+    scales_to: int | None
 
     @property
     def name(self) -> str:
@@ -58,54 +65,26 @@ class Process:
         return f"tenantry-{self.role}"
 
 
+_UNPRIVILEGED = 1024
+_SHIFT = 10_000
+_USUAL = Size("250m", "512Mi", "1Gi")
+_SMALL = Size("50m", "256Mi", "512Mi")
+_MOST_UNDER_LOAD = 6
+_KEYS = (Mount("operator", "secret", "tenantry-operator-key"), Mount("gateway", "secret", "tenantry-gateway-key"))
+_DELIVERY = (Mount("delivery", "secret", "tenantry-delivery"), Mount("git", "configMap", "tenantry-git", 0o555))
+
+
 def server_processes(site: Site, installation: Installation) -> tuple[Process, ...]:
     """The server's processes, one for each role of `tenantry serve`. Only who makes tenants holds the bootstrap key."""
-    platform, database = installation.platform, installation.database
-    store = Flow((database.port,), database.ranges, (database.namespace,) if database.namespace else ())
-    to_platform = (Flow((platform.port,), platform.ranges), Flow((), namespaces=platform.namespaces))
+    store, to_platform = _to_store(installation), _to_platform(installation)
+    outside = (*_to_delivery(site, installation), *_to_replicas(site, installation), *_to_customers(site, installation))
     runtime = Mount("runtime", "secret", "tenantry-runtime")
+    bootstrap = Mount("bootstrap", "secret", "tenantry-bootstrap")
     return (
-        Process(
-            role=Role.API,
-            mounts=(
-                Mount("operator", "secret", "tenantry-operator-key"),
-                Mount("gateway", "secret", "tenantry-gateway-key"),
-            ),
-            flows=_leading(store),
-            cpu="250m",
-            memory="512Mi",
-            memory_limit="1Gi",
-            scales_to=6,
-        ),
-        Process(
-            role=Role.WORKER,
-            mounts=(
-                runtime,
-                Mount("delivery", "secret", "tenantry-delivery"),
-                Mount("git", "configMap", "tenantry-git", 0o555),
-            ),
-            flows=_leading(store, *to_platform, *_to_delivery(site, installation), *_to_replicas(site, installation)),
-            cpu="250m",
-            memory="512Mi",
-            memory_limit="1Gi",
-            scales_to=6,
-        ),
-        Process(
-            role=Role.TENANTS,
-            mounts=(runtime, Mount("bootstrap", "secret", "tenantry-bootstrap")),
-            flows=_leading(store, *to_platform),
-            cpu="50m",
-            memory="256Mi",
-            memory_limit="512Mi",
-        ),
-        Process(
-            role=Role.RECONCILER,
-            mounts=(runtime,),
-            flows=_leading(store, *to_platform),
-            cpu="250m",
-            memory="512Mi",
-            memory_limit="1Gi",
-        ),
+        _process(Role.API, _KEYS, (store,), scales_to=_MOST_UNDER_LOAD),
+        _process(Role.WORKER, (runtime, *_DELIVERY), (store, *to_platform, *outside), scales_to=_MOST_UNDER_LOAD),
+        _process(Role.TENANTS, (runtime, bootstrap), (store, *to_platform), size=_SMALL),
+        _process(Role.RECONCILER, (runtime,), (store, *to_platform)),
     )
 
 
@@ -119,20 +98,54 @@ def delivery_over_ssh(site: Site) -> bool:
     return urlsplit(site.delivery.url).scheme not in ("http", "https", "file")
 
 
+def _process(
+    role: Role, mounts: tuple[Mount, ...], flows: tuple[Flow, ...], *, size: Size = _USUAL, scales_to: int | None = None
+) -> Process:
+    return Process(role=role, mounts=mounts, flows=_leading(*flows), size=size, scales_to=scales_to)
+
+
+def _to_store(installation: Installation) -> Flow:
+    database = installation.database
+    return Flow((database.port,), database.ranges, (database.namespace,) if database.namespace else ())
+
+
+def _to_platform(installation: Installation) -> tuple[Flow, ...]:
+    platform = installation.platform
+    behind = _pod_ports(platform.pod_ports, platform.port)
+    return Flow((platform.port,), platform.ranges), Flow(behind, namespaces=platform.namespaces)
+
+
 def _to_replicas(site: Site, installation: Installation) -> tuple[Flow, ...]:
     """To replicas: by their tenants' Gateways, or by the proxies of ours where nodes are shared."""
-    ports = {site.gateway.tenant_port, site.gateway.lent_port, site.public.port or 443}
+    lent = site.gateway.lent_port
     return (
-        Flow((), namespaces=(installation.entrance_namespace,)),
-        Flow(tuple(sorted(ports)), ranges=installation.tenant_ranges),
+        Flow(_pod_ports(installation.entrance_pod_ports, lent), namespaces=(installation.entrance_namespace,)),
+        Flow(tuple(sorted({site.gateway.tenant_port, lent})), ranges=installation.tenant_ranges),
+    )
+
+
+def _to_customers(site: Site, installation: Installation) -> tuple[Flow, ...]:
+    """To where customers come in, to see what they see."""
+    port = site.public.listener_port
+    return (
+        Flow(_pod_ports(installation.entrance_pod_ports, port), namespaces=(installation.entrance_namespace,)),
+        Flow((port,), ranges=installation.tenant_ranges),
     )
 
 
 def _to_delivery(site: Site, installation: Installation) -> tuple[Flow, ...]:
     place = urlsplit(site.delivery.url) if "://" in site.delivery.url else None
     port = (place.port if place else None) or (22 if delivery_over_ssh(site) else 443)
-    return Flow((port,), installation.delivery_ranges), Flow((), namespaces=installation.delivery_namespaces)
+    behind = _pod_ports(installation.delivery_pod_ports, port)
+    return Flow((port,), installation.delivery_ranges), Flow(behind, namespaces=installation.delivery_namespaces)
+
+
+def _pod_ports(said: tuple[int, ...], port: int) -> tuple[int, ...]:
+    """Ports of the pods behind a Service's port, which are what a policy judges. Where nobody says them: the same, or
+    10000 above it, so that no privilege is needed; as Envoy Gateway has it, and the chart of vCluster Platform."""
+    return said or ((port,) if port >= _UNPRIVILEGED else (port, port + _SHIFT))
 
 
 def _leading(*flows: Flow) -> tuple[Flow, ...]:
-    return tuple(flow for flow in flows if flow.leads_somewhere)
+    """The flows that lead somewhere, each once."""
+    return tuple(dict.fromkeys(flow for flow in flows if flow.leads_somewhere))

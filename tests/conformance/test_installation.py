@@ -97,7 +97,7 @@ ASKED = {
     **dict.fromkeys(("secrets", "pods", "namespaces"), ""),
     "httproutes": "gateway.networking.k8s.io",
 }
-VERBS = ("get", "create", "patch", "delete", "impersonate")
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "impersonate")
 
 
 def test_users_of_our_keys_may_provision_and_not_administer(cluster: httpx2.Client, server: Server) -> None:
@@ -115,6 +115,7 @@ def test_users_of_our_keys_may_provision_and_not_administer(cluster: httpx2.Clie
         eventually(partial(_may, cluster, name, "projects", "get"))
         allowed = {(plural, verb) for plural in ASKED for verb in VERBS if _may(cluster, name, plural, verb)}
         assert MAY[name] <= allowed
+        assert not {verb for _, verb in allowed} & {"impersonate", "list", "update", "watch"}
         assert not {plural for plural, _ in allowed} & {"users", "teams", "ownedaccesskeys", "clusterroles", "secrets"}
         assert (
             not {("projects", "delete"), ("nodeproviders", "delete"), ("virtualclustertemplates", "delete")} & allowed

@@ -12,7 +12,7 @@ from provisioner.domain.errors import RejectedError
 from provisioner.rendering.pack import compile_pack
 from provisioner.rendering.platform import GROUPS, HOLE, SECRETS
 from tests.unit.rendering.examples import catalog, example_site, site
-from tests.unit.rendering.installations import site_of, site_with
+from tests.unit.rendering.installations import CASES, objects_of, site_of, site_with
 
 GIVEN = {name: f'"{name}"\n: secret' for name in SECRETS}
 """Secrets as nasty as texts come."""
@@ -99,3 +99,18 @@ def test_a_site_with_several_control_planes_says_which_runs_the_platform() -> No
         changes: dict[str, Any] = {"regions": {"us-east-1": {"controlPlane": "us-east-1", "providers": ["aws"]}}}
         changes["installation"] = {"platform": {"controlPlane": wrong}}
         assert [found.field for found in check_regions(site_with(changes))] == ["installation.platform.controlPlane"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_way_out_names_its_ports(case: str) -> None:
+    policies = [made for made in objects_of(case) if made["kind"] == "NetworkPolicy"]
+    rules = [rule for made in policies for rule in made["spec"].get("egress", ())]
+    assert rules
+    assert [rule for rule in rules if not rule.get("ports")] == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nobody_is_given_a_verb_that_we_never_call(case: str) -> None:
+    """Ledger: SEC-01. Our client reads, lists, applies (which creates), patches and deletes."""
+    rules = [rule for made in objects_of(case) if made["kind"] in ("Role", "ClusterRole") for rule in made["rules"]]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"create", "delete", "get", "list", "patch"}
