@@ -15,7 +15,9 @@ from provisioner.domain.conditions import Stage, StageName, StageState, current_
 from provisioner.domain.endpoint import Phase
 from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.finding import Finding
+from provisioner.domain.operation import OperationState
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
+from provisioner.endpoints import delete
 from provisioner.endpoints.observe import ENDPOINT_LABEL, Observation, observe
 from provisioner.endpoints.progress import load_endpoint, patient, record_stages, save_endpoint, wait_for
 from provisioner.endpoints.project import check_project, check_template
@@ -114,6 +116,9 @@ async def await_ready(attempt: EndpointAttempt) -> Done | Wait:
 
 async def on_failed(attempt: EndpointAttempt, reason: str, message: str) -> None:
     """Say on the endpoint's row that creating it failed, at which stage and why. What was made stays for `delete`."""
+    if attempt.operation.state is OperationState.CANCELLING:
+        await delete.on_failed(attempt, reason, message)
+        return
     try:
         endpoint = await load_endpoint(attempt)
     except NotFoundError:
@@ -204,3 +209,6 @@ STEPS: tuple[Step[World], ...] = (
     Step(name="await_ready", run=patient("await_ready", StageName.TENANT_CLUSTER, await_ready)),
     Step(name="publish", run=patient("publish", StageName.PUBLISHED, publish)),
 )
+
+CANCEL_STEPS = tuple(replace(step, name=f"cancel_{step.name}") for step in delete.STEPS)
+"""What was made goes as if it were deleted, the endpoint's row at last."""

@@ -1,6 +1,7 @@
 """Deletes an endpoint in whatever state it is: out of the snapshot, drained, capacity back, traces removed.
 
-The row goes last, so that a killed delete is found and finished. Where nothing is left every step is a no-op, so a
+Cancelling a create runs the same steps under other names. The row goes last, so that a killed delete is found and
+finished. Where nothing is left every step is a no-op, so a
 second delete succeeds. Done means that the Platform holds nothing of it any more, not that deletion was asked for.
 """
 
@@ -39,7 +40,7 @@ async def withdraw(attempt: EndpointAttempt) -> Done | Wait:
     snapshot = await attempt.world.store.snapshots.current()
     if snapshot and any(route.endpoint == endpoint.id for route in snapshot.routes):
         message = "the route directory still names the endpoint"
-        return await _waiting(attempt, endpoint, "withdraw", "SnapshotPending", message)
+        return await _waiting(attempt, endpoint, "SnapshotPending", message)
     return Done()
 
 
@@ -49,7 +50,7 @@ async def drain(attempt: EndpointAttempt) -> Done | Wait:
     if endpoint is None:
         return Done()
     drained = await drain_replicas(attempt, endpoint.plan)
-    return drained if isinstance(drained, Done) else await _waiting(attempt, endpoint, "drain", "Draining", drained)
+    return drained if isinstance(drained, Done) else await _waiting(attempt, endpoint, "Draining", drained)
 
 
 async def release(attempt: EndpointAttempt) -> Done | Wait:
@@ -71,7 +72,7 @@ async def release(attempt: EndpointAttempt) -> Done | Wait:
     left = await _leftovers(cluster, plan, namespace=namespace, gateway_namespace=world.site.gateway.namespace)
     if left:
         message = f"still there: {', '.join(left[:5])}" + (f" and {len(left) - 5} more" if len(left) > 5 else "")
-        return await _waiting(attempt, endpoint, "release", "Reclaiming", message)
+        return await _waiting(attempt, endpoint, "Reclaiming", message)
     return Done({"leftovers": 0})
 
 
@@ -116,24 +117,24 @@ async def _leftovers(cluster: Cluster, plan: EndpointPlan, *, namespace: str, ga
     return [f"{item['kind']} {item['metadata']['name']}" for item in found]
 
 
-async def _waiting(attempt: EndpointAttempt, endpoint: Endpoint, step: str, reason: str, message: str) -> Wait:
+async def _waiting(attempt: EndpointAttempt, endpoint: Endpoint, reason: str, message: str) -> Wait:
     await save_endpoint(attempt, endpoint, replace(endpoint, reason=reason, message=message))
-    return wait_for(attempt, step, reason=reason, message=message)
+    return wait_for(attempt, attempt.step, reason=reason, message=message)
 
 
-def _patient(step: str, run: StepRun) -> StepRun:
+def _patient(run: StepRun) -> StepRun:
     async def patiently(attempt: EndpointAttempt) -> Done | Wait:
         try:
             return await run(attempt)
         except RetryableError as error:
-            return await _waiting(attempt, await load_endpoint(attempt), step, error.reason, error.message)
+            return await _waiting(attempt, await load_endpoint(attempt), error.reason, error.message)
 
     return patiently
 
 
 STEPS: tuple[Step[World], ...] = (
-    Step(name="withdraw", run=_patient("withdraw", withdraw)),
-    Step(name="drain", run=_patient("drain", drain)),
-    Step(name="release", run=_patient("release", release)),
-    Step(name="clean", run=_patient("clean", clean)),
+    Step(name="withdraw", run=_patient(withdraw)),
+    Step(name="drain", run=_patient(drain)),
+    Step(name="release", run=_patient(release)),
+    Step(name="clean", run=_patient(clean)),
 )

@@ -58,7 +58,7 @@ async def _is_reachable(attempt: EndpointAttempt, plan: EndpointPlan) -> bool:
 
 
 def _is_late(attempt: EndpointAttempt) -> bool:
-    started = attempt.operation.step("drain").started_at
+    started = attempt.operation.step(attempt.step).started_at
     return started is not None and attempt.world.clock.now() - started > timedelta(seconds=DRAIN_SECONDS)
 
 

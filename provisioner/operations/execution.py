@@ -24,6 +24,7 @@ from provisioner.operations.lease_keeper import LeaseKeeper
 from provisioner.operations.step import Attempt, Done, Step, Wait, WorldT
 from provisioner.operations.turn import (
     MAX_ATTEMPTS,
+    open_state,
     turn_after_error,
     turn_after_losses,
     turn_after_stop,
@@ -69,21 +70,23 @@ class Execution(Generic[WorldT]):
 
     async def _advance(self) -> Turn:
         """Run the steps that are not done until one waits or fails."""
-        for step in self.definition.steps:
+        for step in self._steps():
             if self.operation.step(step.name).is_done:
                 continue
             if self.operation.attempts > MAX_ATTEMPTS:
                 return turn_after_losses(self.operation, step.name, self.clock.now())
             try:
                 await self._begin(step.name)
-                outcome = await _run_bounded(step, self._attempt())
+                outcome = await _run_bounded(step, self._attempt(step.name))
                 if isinstance(outcome, Wait):
-                    seconds = self.definition.deadline_seconds
-                    return turn_after_wait(self.operation, outcome, now=self.clock.now(), deadline_seconds=seconds)
+                    return self._after_wait(outcome)
                 await self._finish(step.name, outcome)
             except Exception as error:
                 return await self._after_error(step.name, error)
-        return turn_after_success(self.clock.now())
+        return turn_after_success(self.operation, self.clock.now())
+
+    def _steps(self) -> tuple[Step[WorldT], ...]:
+        return self.definition.steps_of(self.operation)
 
     async def _begin(self, name: str) -> None:
         record = self.operation.step(name)
@@ -101,6 +104,12 @@ class Execution(Generic[WorldT]):
         )
         await self._record(record)
         self.operation = replace(self.operation, attempts=1)
+
+    def _after_wait(self, wait: Wait) -> Turn:
+        now, records = self.clock.now(), [self.operation.step(step.name) for step in self._steps()]
+        started = min((record.started_at for record in records if record.started_at), default=now)
+        seconds = self.definition.deadline_seconds
+        return turn_after_wait(self.operation, wait, started=started, now=now, deadline_seconds=seconds)
 
     async def _after_error(self, name: str, error: Exception) -> Turn:
         now = self.clock.now()
@@ -130,7 +139,7 @@ class Execution(Generic[WorldT]):
             seconds = delay_seconds(self.operation.attempts, chance=self.random.random())
             again = self.clock.now() + timedelta(seconds=seconds)
             attempts = self.operation.attempts
-            return replace(turn, state=OperationState.WAITING, next_attempt_at=again, attempts=attempts)
+            return replace(turn, state=open_state(self.operation), next_attempt_at=again, attempts=attempts)
         except Exception as error:
             _log_bug(f"failure hook of operation {self.operation.id}", error)
         return turn
@@ -141,15 +150,16 @@ class Execution(Generic[WorldT]):
         except TenantryError as error:
             logger.warning("operation left to its lease: %s", error, extra={"action": "operation_left"})
             return None
-        is_news = (turn.state, turn.reason) != (OperationState.WAITING, self.operation.reason)
+        is_news = turn.state.is_final or turn.reason != self.operation.reason
         level = logging.INFO if is_news else logging.DEBUG  # a wait that goes on is told once
         logger.log(
             level, "operation %s: %s %s", self.operation.id, turn.state, turn.reason, extra={"action": "released"}
         )
         return turn
 
-    def _attempt(self) -> Attempt[WorldT]:
-        return Attempt(operation=self.operation, fence=self.fence, guard=self.keeper, world=self.definition.world)
+    def _attempt(self, step: str = "") -> Attempt[WorldT]:
+        world = self.definition.world
+        return Attempt(operation=self.operation, fence=self.fence, guard=self.keeper, world=world, step=step)
 
 
 async def _run_bounded(step: Step[WorldT], attempt: Attempt[WorldT]) -> Done | Wait:

@@ -43,12 +43,16 @@ class Guard(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt(Generic[WorldT]):
-    """What a step is given: the operation as stored, the fence of this lease, the guard, and the verb's world."""
+    """What a step is given: the operation as stored, the fence of this lease, the guard, and the verb's world.
+
+    `step` is the name under which the step runs, so that one function serves two verbs, or a verb and its cancelling.
+    """
 
     operation: Operation
     fence: Fence
     guard: Guard
     world: WorldT
+    step: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

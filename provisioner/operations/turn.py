@@ -19,18 +19,24 @@ MAX_ATTEMPTS = 5
 _MESSAGE_LENGTH = 2000
 
 
-def turn_after_success(now: datetime) -> Turn:
-    """Every step is done."""
+def turn_after_success(operation: Operation, now: datetime) -> Turn:
+    """Every step is done, or every step that cancels."""
+    if operation.state is OperationState.CANCELLING:
+        message = "it was cancelled on request; what it had begun was undone"
+        state = OperationState.CANCELLED
+        return Turn(state=state, next_attempt_at=now, attempts=0, reason="Cancelled", message=message)
     return Turn(state=OperationState.SUCCEEDED, next_attempt_at=now, attempts=0)
 
 
-def turn_after_wait(operation: Operation, wait: Wait, *, now: datetime, deadline_seconds: float) -> Turn:
-    """Later, with the attempts counted anew; failed (`DeadlineExceeded`) when the steps have waited too long."""
-    started = min((step.started_at for step in operation.steps if step.started_at), default=now)
+def turn_after_wait(
+    operation: Operation, wait: Wait, *, started: datetime, now: datetime, deadline_seconds: float
+) -> Turn:
+    """Later, with the attempts counted anew; failed (`DeadlineExceeded`) when the steps, the first of which `started`
+    then, have waited too long."""
     if now - started < timedelta(seconds=deadline_seconds):
         again = now + timedelta(seconds=wait.retry_after_seconds)
         return Turn(
-            state=OperationState.WAITING,
+            state=open_state(operation),
             next_attempt_at=again,
             attempts=0,
             reason=wait.reason,
@@ -48,7 +54,7 @@ def turn_after_error(operation: Operation, step: str, error: Exception, *, now: 
         asked = error.retry_after_seconds if isinstance(error, RetryableError) else None
         delay = max(delay_seconds(operation.attempts, chance=chance), min(asked or 0, LONGEST_SECONDS))
         return Turn(
-            state=OperationState.WAITING,
+            state=open_state(operation),
             next_attempt_at=now + timedelta(seconds=delay),
             attempts=operation.attempts,
             reason=error.reason,
@@ -73,13 +79,19 @@ def turn_after_losses(operation: Operation, step: str, now: datetime) -> Turn:
 def turn_after_stop(operation: Operation, now: datetime) -> Turn:
     """At once, by another worker: this one stops. The attempt does not count."""
     return Turn(
-        state=OperationState.WAITING,
+        state=open_state(operation),
         next_attempt_at=now,
         attempts=max(operation.attempts - 1, 0),
         reason=operation.reason,
         message=operation.message,
         hint=operation.hint,
     )
+
+
+def open_state(operation: Operation) -> OperationState:
+    """The state of an operation that nobody runs at the moment: one that is being cancelled never goes back."""
+    is_cancelling = operation.state is OperationState.CANCELLING
+    return OperationState.CANCELLING if is_cancelling else OperationState.WAITING
 
 
 def _exhausted(step: str, fact: str, *, now: datetime, hint: str | None) -> Turn:

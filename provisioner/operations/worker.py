@@ -13,7 +13,7 @@ from random import Random
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import InvariantError, RetryableError
-from provisioner.domain.operation import Operation, OperationState
+from provisioner.domain.operation import Operation
 from provisioner.operations.execution import Execution
 from provisioner.operations.lease_keeper import LeaseKeeper, Pause
 from provisioner.operations.verb import Verbs
@@ -92,7 +92,7 @@ class Worker:
             random=self._random,
         )
         turn = await execution.execute()
-        if turn is not None and turn.state is OperationState.WAITING:
+        if turn is not None and not turn.state.is_final:
             seconds = (turn.next_attempt_at - self._clock.now()).total_seconds()
             asyncio.get_running_loop().call_later(max(seconds, 0.0), self.wake)
 

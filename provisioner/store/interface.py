@@ -61,15 +61,24 @@ class OperationStore(Protocol):
         Idempotency keys are scoped to the tenant: the same key and request digest returns the operation that exists,
         another digest raises RejectedError (`IdempotencyKeyReused`). A name that exists in the tenant raises
         RejectedError (`NameTaken`). One open operation per subject: a second one raises ConflictError
-        (`OperationInProgress`) that names the first, but a delete ends an open create (cancelled, `Superseded`). A
+        (`OperationInProgress`) that names the first, but a delete ends an open change (cancelled, `Superseded`). A
         tenant whose creation failed may be submitted again. NotFoundError: `TenantUnknown`, or no such endpoint.
+        """
+        ...
+
+    async def cancel(self, operation: OperationId, now: datetime, *, actor: str, request_id: str) -> Operation:
+        """Have the operation undone: mark it cancelling, take it away from whoever runs it, have it claimed at once.
+
+        One that is being cancelled, or was, is returned as it is. ConflictError (`OperationEnded`) for one that has
+        succeeded or failed, NotFoundError. Whether its verb can be cancelled at all is the caller's to ask.
         """
         ...
 
     async def claim(self, holder: str, now: datetime, *, verbs: Collection[Verb]) -> Operation | None:
         """Claim the operation of one of these verbs that is due longest (pending, waiting, or running with an expired
-        lease), with a new fence, mark it running and count the attempt; None when none is due. Never waits for a row
-        that another worker is claiming. While it runs, its `next_attempt_at` is when its lease expires."""
+        lease), with a new fence, mark it running and count the attempt; None when none is due. One that is being
+        cancelled stays so. Never waits for a row that another worker is claiming. While it runs, its
+        `next_attempt_at` is when its lease expires."""
         ...
 
     async def renew(self, operation: OperationId, fence: Fence, now: datetime) -> None:
@@ -147,6 +156,10 @@ class TenantStore(Protocol):
 
     async def save(self, tenant: Tenant, *, operation: OperationId, fence: Fence) -> None:
         """Store `ready`, while the operation's lease has this fence."""
+        ...
+
+    async def remove(self, name: str, *, operation: OperationId, fence: Fence) -> None:
+        """Remove the row; one that is gone is fine. RejectedError (`TenantInUse`) while something belongs to it."""
         ...
 
 

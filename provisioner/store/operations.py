@@ -1,4 +1,4 @@
-"""Rows of operations and their steps: submit, claim with a lease and a new fence, renew, record, release.
+"""Rows of operations and their steps: submit, cancel, claim with a lease and a new fence, renew, record, release.
 
 The API submits, workers do the rest through `operations`. A claim never waits for a row that another worker is
 claiming (SKIP LOCKED; SQLite has one writer at a time). While an operation runs, its `next_attempt_at` is the moment
@@ -9,11 +9,12 @@ hosts, which have to agree to within a heartbeat; fences hold without that.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import Row, case, delete, func, insert, literal, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -33,6 +34,9 @@ from provisioner.store.schema import FENCES, IS_OPEN, OPERATIONS, STEPS
 from provisioner.store.submit import explain, find_known, insert_operation
 
 _LEASE = timedelta(seconds=LEASE_SECONDS)
+_NOT_LEASED = {"lease_holder": None, "lease_fence": None, "lease_renewed_at": None}
+_CANCELLING = OPERATIONS.c.state == OperationState.CANCELLING
+_CLAIMED = case((_CANCELLING, OPERATIONS.c.state), else_=literal(OperationState.RUNNING, OPERATIONS.c.state.type))
 
 
 class SqlOperations:
@@ -59,6 +63,26 @@ class SqlOperations:
                     raise await explain(connection, operation, endpoint, tenant) from None
         return Submitted(await self.get(OperationId(known)), is_new=False)
 
+    async def cancel(self, operation: OperationId, now: datetime, *, actor: str, request_id: str) -> Operation:
+        """See OperationStore."""
+        this = OPERATIONS.c.id == operation
+        marked = {**_NOT_LEASED, "state": OperationState.CANCELLING, "next_attempt_at": now, "attempts": 0}
+        said = {"updated_at": now, "reason": "Cancelled", "message": "it was cancelled on request", "hint": None}
+        async with self._database.write() as connection:
+            statement = update(OPERATIONS).where(this, IS_OPEN, ~_CANCELLING)
+            row = (await connection.execute(statement.values(marked | said).returning(OPERATIONS))).one_or_none()
+            if row is not None:
+                caller = replace(operation_from(row, ()), actor=actor, request_id=request_id)
+                await record_audit(connection, caller, OperationState.CANCELLING, now=now)
+        found = await self.get(operation)
+        if found.state not in (OperationState.CANCELLING, OperationState.CANCELLED):
+            raise ConflictError(
+                f"cancelling operation `{operation}`: it has ended: {found.state}",
+                reason="OperationEnded",
+                hint="what it made can be changed back or deleted by an operation of its own",
+            )
+        return found
+
     async def claim(self, holder: str, now: datetime, *, verbs: Collection[Verb]) -> Operation | None:
         """See OperationStore."""
         async with self._database.write() as connection:
@@ -77,7 +101,7 @@ class SqlOperations:
                 "lease_fence": await _next_fence(connection),
                 "lease_renewed_at": now,
                 "next_attempt_at": now + _LEASE,
-                "state": OperationState.RUNNING,
+                "state": _CLAIMED,
                 "attempts": OPERATIONS.c.attempts + 1,
                 "updated_at": now,
             }
@@ -114,7 +138,7 @@ class SqlOperations:
 
     async def release(self, operation: OperationId, fence: Fence, turn: Turn, now: datetime) -> None:
         """See OperationStore."""
-        values = columns_of(turn) | {"lease_holder": None, "lease_fence": None, "lease_renewed_at": None}
+        values = columns_of(turn) | _NOT_LEASED
         async with self._database.write() as connection:
             row = await hold(connection, operation, fence, now=now, **values)
             if turn.state.is_final:

@@ -25,7 +25,7 @@ async def insert_operation(
 ) -> None:
     """Write all rows. IntegrityError when an index refuses one."""
     if operation.verb is Verb.ENDPOINT_DELETE:
-        await _supersede_create(connection, operation)
+        await _supersede(connection, operation)
     if tenant is not None:
         await _save_unready_tenant(connection, tenant)
     await connection.execute(insert(OPERATIONS).values(operation_columns(operation)))
@@ -92,20 +92,20 @@ def _name_taken(noun: str, name: str) -> RejectedError:
     )
 
 
-async def _supersede_create(connection: AsyncConnection, operation: Operation) -> None:
-    """End an open create of what is to be deleted: nobody waits for a stuck create in order to delete it."""
-    create = (OPERATIONS.c.tenant == operation.tenant) & (OPERATIONS.c.subject == operation.subject)
-    create &= OPERATIONS.c.verb == Verb.ENDPOINT_CREATE
+async def _supersede(connection: AsyncConnection, operation: Operation) -> None:
+    """End what is open on the endpoint to be deleted: nobody waits for a stuck change in order to delete it."""
+    change = (OPERATIONS.c.tenant == operation.tenant) & (OPERATIONS.c.subject == operation.subject)
+    change &= OPERATIONS.c.verb.not_in((Verb.ENDPOINT_DELETE, Verb.ENDPOINT_RECLAIM))
     ended = {
         "state": OperationState.CANCELLED,
         "updated_at": operation.created_at,
         "reason": "Superseded",
-        "message": f"creating endpoint `{operation.subject}`: deleted by operation: {operation.id}",
+        "message": f"changing endpoint `{operation.subject}`: deleted by operation: {operation.id}",
         "lease_holder": None,
         "lease_fence": None,
         "lease_renewed_at": None,
     }
-    statement = update(OPERATIONS).where(create, IS_OPEN).values(ended).returning(OPERATIONS)
+    statement = update(OPERATIONS).where(change, IS_OPEN).values(ended).returning(OPERATIONS)
     for row in await connection.execute(statement):
         await record_audit(connection, row, OperationState.CANCELLED, now=operation.created_at)
 

@@ -1,13 +1,14 @@
-"""Rows of tenants. New ones come with `submit`; a worker says when every Project of one exists."""
+"""Rows of tenants. New ones come with `submit`; a worker says when every Project of one exists or is gone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import IntegrityError
 
 from provisioner.domain.clock import Clock
-from provisioner.domain.errors import InvariantError
+from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import Fence
 from provisioner.domain.tenant import Tenant
@@ -48,3 +49,16 @@ class SqlTenants:
             statement = update(TENANTS).where(TENANTS.c.name == tenant.name).values(ready=tenant.ready)
             if (await connection.execute(statement)).rowcount == 0:
                 raise unknown_tenant(tenant.name)
+
+    async def remove(self, name: str, *, operation: OperationId, fence: Fence) -> None:
+        """See TenantStore."""
+        try:
+            async with self._database.write() as connection:
+                await hold(connection, operation, fence, now=self._clock.now())
+                await connection.execute(delete(TENANTS).where(TENANTS.c.name == name))
+        except IntegrityError:
+            raise RejectedError(
+                f"removing tenant `{name}`: endpoints, keys or teams belong to it",
+                reason="TenantInUse",
+                hint=f"off-board it: `tenantry tenant offboard {name}`",
+            ) from None

@@ -139,7 +139,9 @@ def _endpoint_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack
         wake_reconciler=outside.wake_reconciler,
     )
     return {
-        Verb.ENDPOINT_CREATE: VerbDefinition(steps=create.STEPS, world=world, on_failed=create.on_failed),
+        Verb.ENDPOINT_CREATE: VerbDefinition(
+            steps=create.STEPS, world=world, on_failed=create.on_failed, cancel_steps=create.CANCEL_STEPS
+        ),
         Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=world, on_failed=delete.on_failed),
     }
 
@@ -154,8 +156,14 @@ def _tenant_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack) 
         site=outside.site,
         clock=SystemClock(),
     )
-    steps, on_failed = create_tenant.STEPS, create_tenant.on_failed
-    return {Verb.TENANT_CREATE: VerbDefinition(steps=steps, world=world, on_failed=on_failed)}
+    return {
+        Verb.TENANT_CREATE: VerbDefinition(
+            steps=create_tenant.STEPS,
+            world=world,
+            on_failed=create_tenant.on_failed,
+            cancel_steps=create_tenant.CANCEL_STEPS,
+        )
+    }
 
 
 def _open_clusters(kubeconfig: Path, stack: AsyncExitStack) -> LightkubeClusters:

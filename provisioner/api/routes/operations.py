@@ -1,20 +1,22 @@
-"""Operations: what is being changed, and waiting for it."""
+"""Operations: what is being changed, waiting for it, and cancelling it."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import AwareDatetime
 
 from provisioner.api.credentials import ServicesDependency
 from provisioner.api.find import subject_of
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import TenantQuery
+from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
 from provisioner.api.views import operation_view
 from provisioner.domain.ids import OperationId
+from provisioner.operations.cancel import require_cancellable
 from provisioner.wire.operation import OperationView
 
 router = APIRouter(tags=["operations"])
@@ -47,6 +49,31 @@ async def get_operation(
         if is_news or loop.time() >= deadline or services.is_stopping():
             return view
         await asyncio.sleep(min(POLL_SECONDS, max(0.0, deadline - loop.time())))
+
+
+@router.post("/operations/{operation}:cancel", status_code=202)
+async def cancel_operation(
+    operation: str,
+    request: Request,
+    response: Response,
+    services: ServicesDependency,
+    idempotency_key: IdempotencyKey,
+) -> OperationView:
+    """Undo an operation from wherever it came to: it is `cancelling` until what it had begun is gone, then `cancelled`.
+
+    Again changes nothing. 409 `OperationEnded` when it has succeeded or failed, 409 `NotCancellable` for those that
+    only remove.
+    """
+    found = await services.store.operations.get(OperationId(operation))
+    if not found.state.is_final:
+        require_cancellable(found)
+    origin = origin_of(request, idempotency_key, None)
+    cancelled = await services.store.operations.cancel(
+        found.id, services.clock.now(), actor=origin.actor, request_id=origin.request_id
+    )
+    services.wake_worker()
+    point_to(response, cancelled.id)
+    return await _view(cancelled.id, services)
 
 
 async def _view(operation_id: OperationId, services: Services) -> OperationView:

@@ -27,6 +27,7 @@ ROUTES = [
     ("GET", "/v1/fleet"),
     ("GET", "/v1/operations"),
     ("GET", "/v1/operations/op-1"),
+    ("POST", "/v1/operations/op-1:cancel"),
     ("GET", "/v1/keys"),
     ("POST", "/v1/keys"),
     ("DELETE", "/v1/keys/key-1"),

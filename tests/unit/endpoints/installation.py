@@ -59,7 +59,9 @@ class Installation:
     def verbs(self) -> Verbs:
         """The endpoint verbs."""
         return {
-            Verb.ENDPOINT_CREATE: VerbDefinition(steps=create.STEPS, world=self.world, on_failed=create.on_failed),
+            Verb.ENDPOINT_CREATE: VerbDefinition(
+                steps=create.STEPS, world=self.world, on_failed=create.on_failed, cancel_steps=create.CANCEL_STEPS
+            ),
             Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=self.world, on_failed=delete.on_failed),
         }
 

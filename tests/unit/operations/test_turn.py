@@ -93,10 +93,10 @@ def test_our_bug_ends_the_operation_and_a_foreign_text_is_not_repeated() -> None
 def test_wait_goes_on_until_the_deadline_counted_from_the_first_step() -> None:
     started = replace(operation(attempts=3), steps=(StepRecord(name="place", started_at=NOON),))
     wait = Wait("NoNodes", "nodes joined: 0 of 1", 2.5)
-    before = turn_after_wait(started, wait, now=NOON + timedelta(seconds=59.9), deadline_seconds=60)
+    before = turn_after_wait(started, wait, started=NOON, now=NOON + timedelta(seconds=59.9), deadline_seconds=60)
     assert (before.state, before.attempts, before.reason) == (OperationState.WAITING, 0, "NoNodes")
     assert before.next_attempt_at == NOON + timedelta(seconds=62.4)
-    after = turn_after_wait(started, wait, now=NOON + timedelta(seconds=60), deadline_seconds=60)
+    after = turn_after_wait(started, wait, started=NOON, now=NOON + timedelta(seconds=60), deadline_seconds=60)
     assert (after.state, after.reason) == (OperationState.FAILED, "DeadlineExceeded")
     assert after.message == "waiting for NoNodes (nodes joined: 0 of 1): longer than seconds: 60"
 
@@ -123,6 +123,6 @@ def test_messages_are_bounded(text: str) -> None:
         turn_after_error(operation(attempts=1), "place", RetryableError(text), now=NOON, chance=0),
         turn_after_error(operation(attempts=5), "place", RetryableError(text), now=NOON, chance=0),
         turn_after_error(operation(), "place", RejectedError(text), now=NOON, chance=0),
-        turn_after_wait(operation(), Wait("Busy", text), now=NOON, deadline_seconds=1),
+        turn_after_wait(operation(), Wait("Busy", text), started=NOON, now=NOON, deadline_seconds=0),
     )
     assert all(len(turn.message) <= 2000 for turn in turns)
