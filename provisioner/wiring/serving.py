@@ -29,11 +29,10 @@ from provisioner.delivery.git import GitDelivery
 from provisioner.domain.clock import SystemClock
 from provisioner.domain.ids import RandomIds
 from provisioner.domain.key import key_digest
-from provisioner.domain.operation import Verb
 from provisioner.domain.role import Role
-from provisioner.endpoints import create, delete
+from provisioner.endpoints.verbs import endpoint_verbs
 from provisioner.endpoints.world import World as EndpointWorld
-from provisioner.operations.verb import VerbDefinition, Verbs
+from provisioner.operations.verb import Verbs
 from provisioner.operations.worker import Worker
 from provisioner.platform.clusters import LightkubeClusters
 from provisioner.probe.http import HttpProbe
@@ -42,7 +41,7 @@ from provisioner.rendering.pack import Pack
 from provisioner.settings import Listen, Settings, read_gateway_key, read_operator_key
 from provisioner.store.interface import Store
 from provisioner.store.sql import open_store
-from provisioner.tenants import create as create_tenant
+from provisioner.tenants.verbs import tenant_verbs
 from provisioner.tenants.world import World as TenantWorld
 from provisioner.wiring import load_offer, open_pack
 
@@ -138,12 +137,7 @@ def _endpoint_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack
         ids=RandomIds(),
         wake_reconciler=outside.wake_reconciler,
     )
-    return {
-        Verb.ENDPOINT_CREATE: VerbDefinition(
-            steps=create.STEPS, world=world, on_failed=create.on_failed, cancel_steps=create.CANCEL_STEPS
-        ),
-        Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=world, on_failed=delete.on_failed),
-    }
+    return endpoint_verbs(world)
 
 
 def _tenant_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack) -> Verbs:
@@ -156,14 +150,7 @@ def _tenant_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack) 
         site=outside.site,
         clock=SystemClock(),
     )
-    return {
-        Verb.TENANT_CREATE: VerbDefinition(
-            steps=create_tenant.STEPS,
-            world=world,
-            on_failed=create_tenant.on_failed,
-            cancel_steps=create_tenant.CANCEL_STEPS,
-        )
-    }
+    return tenant_verbs(world)
 
 
 def _open_clusters(kubeconfig: Path, stack: AsyncExitStack) -> LightkubeClusters:

@@ -27,16 +27,16 @@ from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, OperationId, RandomIds
 from provisioner.domain.key import key_digest
 from provisioner.domain.lease import Fence
-from provisioner.domain.operation import Operation, Verb
+from provisioner.domain.operation import Operation
 from provisioner.domain.origin import Origin
 from provisioner.embedded.children import is_held
 from provisioner.embedded.engines.engine import Engine
 from provisioner.embedded.faults import Faults
 from provisioner.embedded.plane import PlaneOptions, open_plane
-from provisioner.endpoints import create, delete
 from provisioner.endpoints import submit as endpoint_submit
+from provisioner.endpoints.verbs import endpoint_verbs
 from provisioner.endpoints.world import World
-from provisioner.operations.verb import VerbDefinition, Verbs
+from provisioner.operations.verb import Verbs
 from provisioner.operations.worker import Worker
 from provisioner.platform.clusters import LightkubeClusters
 from provisioner.platform.interface import Cluster
@@ -46,8 +46,8 @@ from provisioner.reconciler.loop import Reconciler
 from provisioner.rendering.pack import Pack, compile_pack
 from provisioner.store.interface import Store
 from provisioner.store.sql import open_store
-from provisioner.tenants import create as create_tenant
 from provisioner.tenants import submit as tenant_submit
+from provisioner.tenants.verbs import tenant_verbs
 from provisioner.tenants.world import World as TenantWorld
 
 HOST = "127.0.0.1"
@@ -207,12 +207,7 @@ def _verbs(world: World, pack: Pack) -> Verbs:
         site=world.site,
         clock=world.clock,
     )
-    create_tenants = VerbDefinition(steps=create_tenant.STEPS, world=tenants, on_failed=create_tenant.on_failed)
-    return {
-        Verb.ENDPOINT_CREATE: VerbDefinition(steps=create.STEPS, world=world, on_failed=create.on_failed),
-        Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=world, on_failed=delete.on_failed),
-        Verb.TENANT_CREATE: create_tenants,
-    }
+    return {**endpoint_verbs(world), **tenant_verbs(tenants)}
 
 
 async def _front(store: Store, stack: AsyncExitStack) -> int:

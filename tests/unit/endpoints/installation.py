@@ -14,13 +14,13 @@ from typing import Any
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, Ids, OperationId
-from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.operation import Operation, OperationState
 from provisioner.domain.origin import Origin
 from provisioner.domain.plan import EndpointPlan
-from provisioner.endpoints import create, delete
 from provisioner.endpoints.submit import new_create, new_delete
+from provisioner.endpoints.verbs import endpoint_verbs
 from provisioner.endpoints.world import World
-from provisioner.operations.verb import VerbDefinition, Verbs
+from provisioner.operations.verb import Verbs
 from provisioner.operations.worker import Worker
 from provisioner.reconciler.loop import Reconciler
 from provisioner.store.sql import SqlStore, open_store
@@ -58,12 +58,7 @@ class Installation:
     @property
     def verbs(self) -> Verbs:
         """The endpoint verbs."""
-        return {
-            Verb.ENDPOINT_CREATE: VerbDefinition(
-                steps=create.STEPS, world=self.world, on_failed=create.on_failed, cancel_steps=create.CANCEL_STEPS
-            ),
-            Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=self.world, on_failed=delete.on_failed),
-        }
+        return endpoint_verbs(self.world)
 
     async def submit_create(self, wanted: EndpointPlan | None = None) -> OperationId:
         """Ask for endpoint `chat` of tenant acme."""

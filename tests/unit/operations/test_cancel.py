@@ -86,7 +86,9 @@ async def test_worker_in_the_middle_of_a_step_writes_nothing_more(
 async def test_undoing_waits_and_is_tried_again_like_any_step_and_never_goes_back(
     store: SqlStore, clock: SteppedClock, notes: Notes
 ) -> None:
-    answers: Iterator[Exception | Done | Wait] = iter([Wait("Reclaiming", "still there"), RetryableError("calling: busy"), Done()])
+    answers: Iterator[Exception | Done | Wait] = iter(
+        [Wait("Reclaiming", "still there"), RetryableError("calling: busy"), Done()]
+    )
 
     async def release(attempt: Attempt[Notes]) -> Done | Wait:
         answer = next(answers)

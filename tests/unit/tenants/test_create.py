@@ -2,73 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-from random import Random
-
-import pytest
-
 from provisioner.domain.errors import RejectedError, RetryableError
-from provisioner.domain.ids import OperationId
-from provisioner.domain.operation import Operation, OperationState, Verb
-from provisioner.operations.verb import VerbDefinition
+from provisioner.domain.operation import OperationState
 from provisioner.operations.worker import Worker
-from provisioner.platform.kinds import NAMESPACE, PROJECT
-from provisioner.store.sql import SqlStore, open_store
-from provisioner.tenants import create
-from provisioner.tenants.submit import new_create
-from provisioner.tenants.world import World
+from provisioner.platform.kinds import PROJECT
+from provisioner.store.sql import SqlStore
 from tests.store.examples import SteppedClock
-from tests.unit.endpoints.installation import origin
-from tests.unit.endpoints.stand_in import CountingIds, StandInPack, StandInPlatform, site
-
-
-class Clusters(StandInPlatform):
-    """The control plane cluster as one of the two keys sees it, with a Platform that makes namespaces."""
-
-    def settle_projects(self) -> None:
-        for name in self.cluster.names(PROJECT):
-            self.cluster.put(NAMESPACE, {"metadata": {"name": f"p-{name}"}})
-
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock()
-
-
-@pytest.fixture
-async def store(tmp_path: Path, clock: SteppedClock) -> AsyncIterator[SqlStore]:
-    store = await open_store(f"sqlite:///{tmp_path}/store.sqlite", clock=clock)
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-def clusters() -> Clusters:
-    return Clusters()
-
-
-@pytest.fixture
-def worker(store: SqlStore, clock: SteppedClock, clusters: Clusters) -> Worker:
-    world = World(bootstrap=clusters, clusters=clusters, store=store, pack=StandInPack(), site=site(), clock=clock)
-    definition = VerbDefinition(steps=create.STEPS, world=world, on_failed=create.on_failed)
-    verbs = {Verb.TENANT_CREATE: definition}
-    return Worker(store.operations, verbs, clock=clock, holder="worker", random=Random(0))
-
-
-async def submit(store: SqlStore, clock: SteppedClock) -> OperationId:
-    operation, tenant = new_create(
-        "acme", "Acme", ("dedicated", "shared"), origin=origin("tenant"), clock=clock, ids=CountingIds()
-    )
-    await store.operations.submit(operation, tenant=tenant)
-    return operation.id
-
-
-async def turns(worker: Worker, store: SqlStore, clock: SteppedClock, operation: OperationId) -> Operation:
-    for _ in range(4):
-        await worker.work_once()
-        clock.advance(2)
-    return await store.operations.get(operation)
+from tests.unit.tenants.conftest import Clusters, submit, turns
 
 
 async def test_tenant_is_ready_when_every_project_and_namespace_is_there(

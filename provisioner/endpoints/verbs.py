@@ -1,0 +1,18 @@
+"""The endpoint verbs with their steps: what a worker of endpoints is given. A new verb is added here alone."""
+
+from __future__ import annotations
+
+from provisioner.domain.operation import Verb
+from provisioner.endpoints import create, delete
+from provisioner.endpoints.world import World
+from provisioner.operations.verb import VerbDefinition, Verbs
+
+
+def endpoint_verbs(world: World) -> Verbs:
+    """Every verb of an endpoint."""
+    return {
+        Verb.ENDPOINT_CREATE: VerbDefinition(
+            steps=create.STEPS, world=world, on_failed=create.on_failed, cancel_steps=create.CANCEL_STEPS
+        ),
+        Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=world, on_failed=delete.on_failed),
+    }
