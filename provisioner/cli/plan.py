@@ -91,8 +91,10 @@ def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, _Fil
 
     pack = compile_pack(catalog, assume(site, body), overlay=own)
     try:
-        files = _Files(endpoint_files(pack, forecast.plan), pool_files(pack, forecast.plan))
-        refusals = ManifestJudge(pack).findings(forecast.plan)
+        plan = pack.revised(forecast.plan)
+        files = _Files(endpoint_files(pack, plan), pool_files(pack, plan))
+        forecast = replace(forecast, plan=plan)
+        refusals = ManifestJudge(pack).findings(plan)
     except RejectedError as error:  # a template of the pack does not render
         files = _Files({}, {})
         refusals = error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)

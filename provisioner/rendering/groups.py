@@ -44,17 +44,19 @@ class Group:
     fillings: Sequence[Mapping[str, SlotValue]]
 
 
-def runtime_groups(plan: EndpointPlan, *, tier: Tier, runtime: Runtime, site: Site) -> Iterator[Group]:
+def runtime_groups(
+    plan: EndpointPlan, *, tier: Tier, runtime: Runtime, site: Site, beside: EndpointPlan | None = None
+) -> Iterator[Group]:
     """The groups of an endpoint, or of the pool that serves it. What its tenant cluster holds once is among them unless
-    a customer's endpoints share one.
+    a customer's endpoints share one, with room for the revision `beside` it.
 
     Raises RejectedError for what this site does not have, or a placeholder that nobody knows.
     """
     _check_site(plan, tier, site)
     if tier.tenancy is not Tenancy.CUSTOMER:
-        yield _tenant_group(tier, values.tenant_values(plan))
+        yield _tenant_group(tier, values.tenant_values(plan, beside=beside))
     yield Group("endpoint", endpoint_shape(plan, runtime), _ENDPOINT, (values.endpoint_values(plan, runtime),))
-    yield _workload_group(plan, runtime)
+    yield workload_group(plan, runtime)
     if site.agent_image:
         leases = Slots(values.AGENT_SLOTS, {"leases": plan.runtime.max_replicas})
         yield Group("agent", AgentShape(plan.tier, plan.runtime.max_replicas), leases, (values.agent_values(plan),))
@@ -94,7 +96,8 @@ def _tenant_group(tier: Tier, filling: Mapping[str, SlotValue]) -> Group:
     return Group("tenant", TenantShape(tier=tier.name, gpu_resource=quota_resource(tier)), _TENANT, (filling,))
 
 
-def _workload_group(plan: EndpointPlan, runtime: Runtime) -> Group:
+def workload_group(plan: EndpointPlan, runtime: Runtime) -> Group:
+    """The group that makes the pods."""
     arguments = server_arguments(plan.runtime, runtime, spans_nodes=spans_nodes(plan))
     fetches = fetch_arguments(plan.runtime, runtime)
     shape = WorkloadShape(

@@ -7,7 +7,9 @@ same bytes.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,16 @@ from provisioner.catalog.tier import Tenancy, Tier
 from provisioner.domain.errors import InvariantError
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.compiler import Compiler, Fillable, compile_templates
-from provisioner.rendering.groups import Group, customer_group, runtime_groups
+from provisioner.rendering.digest import digest_tree
+from provisioner.rendering.groups import Group, customer_group, runtime_groups, workload_group
 from provisioner.rendering.platform import render_platform
 from provisioner.rendering.publishing import Filled, Object, Publishing
 
 RUNTIMES = "applications/runtimes"
 SHARED = "_shared"
 """The folder whose templates every runtime uses; one of the same name in a runtime's own folder takes its place."""
+_NAMES_OF_WORKLOAD = ("endpoint", "tenant", "workload", "revision", "claim")
+"""Slots of a workload that say whose it is, and not what runs."""
 
 
 def compile_pack(
@@ -45,13 +50,27 @@ def compile_pack(
 class Pack(Publishing):
     """Renders tiers, projects and endpoints. Raises RejectedError naming file and line for a bad template."""
 
-    def runtime_tree(self, plan: EndpointPlan) -> dict[str, bytes]:
+    def runtime_tree(self, plan: EndpointPlan, *, beside: EndpointPlan | None = None) -> dict[str, bytes]:
         """The files of an endpoint, or of the pool that serves it, in the delivery repository: path from its root ->
-        canonical YAML. What its tenant cluster holds once comes with it, unless a customer's endpoints share one."""
+        canonical YAML. What its tenant cluster holds once comes with it, unless a customer's endpoints share one, with
+        room for the revision `beside` it while one takes over from the other."""
         files: dict[str, bytes] = {}
-        for part in self._runtime_parts(plan):
+        for part in self._runtime_parts(plan, beside):
             files |= part.files
-        return {f"{plan.delivery_path}/{name}": text for name, text in files.items()}
+        return _delivered(plan, files)
+
+    def workload_files(self, plan: EndpointPlan) -> dict[str, bytes]:
+        """Those files of `runtime_tree` that make the pods: another content is another revision's."""
+        return _delivered(plan, self._workload(plan).files)
+
+    def revised(self, plan: EndpointPlan) -> EndpointPlan:
+        """The plan with its revision made to cover how its pods are rendered here as well: templates and site change
+        pods that the request, the model and the tier leave alone. For a plan as admission made it, once."""
+        part = self._workload(plan)
+        nameless = Filled(part.compiled, {**part.values, **dict.fromkeys(_NAMES_OF_WORKLOAD, "")})
+        text = f"{plan.runtime.revision} {digest_tree(nameless.files)}"
+        revision = hashlib.sha256(text.encode()).hexdigest()[: len(plan.runtime.revision)]
+        return replace(plan, runtime=replace(plan.runtime, revision=revision))
 
     def tenant_objects(self, plan: EndpointPlan) -> list[Object]:
         """Everything that Argo CD puts into the plan's tenant cluster as JSON values: the objects of `runtime_tree`,
@@ -90,11 +109,16 @@ class Pack(Publishing):
             group = customer_group(plan.tenant, tier, self.site)
             yield Filled(self._group(group, tier, None), group.fillings[0])
 
-    def _runtime_parts(self, plan: EndpointPlan) -> Iterator[Filled]:
+    def _runtime_parts(self, plan: EndpointPlan, beside: EndpointPlan | None = None) -> Iterator[Filled]:
         tier, runtime = self._tier(plan.tier), self._runtime(plan.runtime.runtime)
-        for group in runtime_groups(plan, tier=tier, runtime=runtime, site=self.site):
+        for group in runtime_groups(plan, tier=tier, runtime=runtime, site=self.site, beside=beside):
             compiled = self._group(group, tier, runtime)
             yield from (Filled(compiled, filling) for filling in group.fillings)
+
+    def _workload(self, plan: EndpointPlan) -> Filled:
+        tier, runtime = self._tier(plan.tier), self._runtime(plan.runtime.runtime)
+        group = workload_group(plan, runtime)
+        return Filled(self._group(group, tier, runtime), group.fillings[0])
 
     def _group(self, group: Group, tier: Tier, runtime: Runtime | None) -> Fillable:
         return self._once((group.part, group.shape), lambda: self._compile_group(group, tier, runtime))
@@ -103,6 +127,10 @@ class Pack(Publishing):
         constants = group_constants(group, site=self.site, tier=tier, runtime=runtime)
         names = template_names(self.files, group.part, runtime)
         return self._compiler(self.files, names, constants=constants, slots=group.slots, optional=frozenset(constants))
+
+
+def _delivered(plan: EndpointPlan, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"{plan.delivery_path}/{name}": text for name, text in files.items()}
 
 
 def group_constants(group: Group, *, site: Site, tier: Tier, runtime: Runtime | None) -> dict[str, Any]:

@@ -88,14 +88,15 @@ def owner_values(plan: EndpointPlan) -> dict[str, SlotValue]:
     return {"endpoint": plan.serving_id, "tenant": plan.placement.parameters["tenant"]}
 
 
-def tenant_values(plan: EndpointPlan) -> dict[str, SlotValue]:
-    """Values of TENANT_SLOTS where a tenant cluster serves one endpoint or pool."""
-    replicas, capacity = plan.runtime.max_replicas, plan.capacity
+def tenant_values(plan: EndpointPlan, *, beside: EndpointPlan | None) -> dict[str, SlotValue]:
+    """Values of TENANT_SLOTS where a tenant cluster serves one endpoint or pool; `beside` is the plan of another
+    revision that runs there too."""
+    sets = [(made.runtime.max_replicas, made.capacity) for made in (plan, beside or plan)]
     return {
         "tenant": plan.placement.parameters["tenant"],
         "tenant_domain": plan.address.tenant_domain,
-        "quota_pods": _SETS * replicas * capacity.nodes_per_replica + _PODS_BESIDE,
-        "quota_gpus": _SETS * replicas * capacity.gpus_per_replica,
+        "quota_pods": _SETS * max(most * capacity.nodes_per_replica for most, capacity in sets) + _PODS_BESIDE,
+        "quota_gpus": _SETS * max(most * capacity.gpus_per_replica for most, capacity in sets),
     }
 
 
