@@ -24,6 +24,8 @@ from provisioner.domain.errors import ConflictError, InvariantError, RejectedErr
 _DEADLINE_SECONDS = 60.0
 _ERROR_LIMIT = 300
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,198}[a-z0-9])?")
+_READ_DEPTH = 10
+"""How many commits below the newest of a branch can be read: an operation makes three at most."""
 _FILES_LIMIT = 10_000
 _TREE_LIMIT_BYTES = 64 * 2**20
 _PREFIX = "push-"
@@ -83,6 +85,20 @@ class GitDelivery:
         self._expect(ended, "listing branches")
         return [line.partition("\trefs/heads/")[2] for line in ended.out.splitlines()]
 
+    async def files(self, branch: str, commit: str) -> Mapping[str, bytes]:
+        """What the branch held at one of its newest commits, by path. ConflictError where it is none of them."""
+        with self._throw_away() as folder:
+            repository = f"--git-dir={folder}"
+            self._expect(await self._git(repository, "init", "--quiet", "--bare", "--template="), "preparing a read")
+            await self._fetch(repository, branch, commit, depth=_READ_DEPTH)
+            listed = await self._git(repository, "ls-tree", "-r", "-z", "--name-only", commit)
+            self._expect(listed, f"listing commit `{commit}` of branch `{branch}`")
+            paths = [path for path in listed.out.split("\0") if path]
+            asked = "".join(f"{commit}:{path}\n" for path in paths)
+            told = await self._git(repository, "cat-file", "--batch", "--buffer", stdin=asked.encode())
+            self._expect(told, f"reading commit `{commit}` of branch `{branch}`")
+            return dict(zip(paths, _contents(told.out.encode()), strict=True))
+
     async def push(self, commit: Commit) -> str:
         """Make the branch hold exactly `files` on top of `parent`; returns the SHA. Again: the same SHA."""
         script = _fast_import(commit)
@@ -90,7 +106,8 @@ class GitDelivery:
             repository = f"--git-dir={folder}"
             self._expect(await self._git(repository, "init", "--quiet", "--bare", "--template="), "preparing a push")
             if commit.parent:
-                await self._fetch(repository, commit)
+                # The branch is at the parent, or, when this push was made before, one above it.
+                await self._fetch(repository, commit.branch, commit.parent, depth=2)
             made = await self._git(repository, "fast-import", "--quiet", "--done", stdin=script)
             self._expect(made, f"building the commit for branch `{commit.branch}`")
             sha = made.out.strip()
@@ -119,14 +136,13 @@ class GitDelivery:
                         shutil.rmtree(other, ignore_errors=True)
             yield folder
 
-    async def _fetch(self, repository: str, commit: Commit) -> None:
-        # Two commits deep: the branch is at the parent, or, when this push was made before, one above it.
-        branch = commit.branch
-        await self._git(repository, "fetch", "--quiet", "--no-tags", "--depth=2", "--", self._url, _ref(branch))
-        found = await self._git(repository, "cat-file", "-e", f"{commit.parent}^{{commit}}")
+    async def _fetch(self, repository: str, branch: str, commit: str, *, depth: int) -> None:
+        how = ("--quiet", "--no-tags", f"--depth={depth}")
+        await self._git(repository, "fetch", *how, "--", self._url, _ref(branch))
+        found = await self._git(repository, "cat-file", "-e", f"{commit}^{{commit}}")
         if found.code != 0 and (await self.head(branch)) is not None:
             raise _moved(branch)
-        self._expect(found, f"fetching the parent of branch `{branch}`")
+        self._expect(found, f"fetching commit `{commit}` of branch `{branch}`")
 
     async def _push(self, repository: str, refspec: str, *, branch: str, lease: str | None) -> None:
         held = f"--force-with-lease={_ref(branch)}:{lease or ''}"
@@ -183,6 +199,16 @@ def _fast_import(commit: Commit) -> bytes:
     for path, content in sorted(commit.files.items()):
         parts += [f"M 100644 inline {path}\ndata {len(content)}\n".encode(), content, b"\n"]
     return b"".join([*parts, b"get-mark :1\ndone\n"])
+
+
+def _contents(batch: bytes) -> Iterator[bytes]:
+    """The contents in what `git cat-file --batch` tells: a line that ends with an object's size, then the object."""
+    position = 0
+    while position < len(batch):
+        line_end = batch.index(b"\n", position)
+        size = int(batch[position:line_end].rpartition(b" ")[2])
+        yield batch[line_end + 1 : line_end + 1 + size]
+        position = line_end + 2 + size
 
 
 def _check_files(commit: Commit) -> None:

@@ -27,6 +27,10 @@ class Delivery(Protocol):
         """The SHA the branch is at, or None."""
         ...
 
+    async def files(self, branch: str, commit: str) -> Mapping[str, bytes]:
+        """What the branch held at one of its newest commits, by path. ConflictError where it is none of them."""
+        ...
+
     async def push(self, commit: Commit) -> str:
         """Make the branch hold exactly `files` on top of `parent`; returns the SHA. Again: the same SHA."""
         ...

@@ -150,3 +150,18 @@ async def test_what_killed_pushes_left_behind_is_removed_after_an_hour(delivery:
     os.utime(left, (an_hour_ago, an_hour_ago))
     await delivery.push(commit({"a.yaml": b"1"}))
     assert list((tmp_path / "work").iterdir()) == [running]
+
+
+async def test_files_of_an_earlier_commit_are_read_as_they_were(delivery: GitDelivery) -> None:
+    files = {"endpoints/ep-a/a.yaml": "a: é\n".encode(), "endpoints/ep-a/b.yaml": b"", "c.yaml": b"c\n\n"}
+    first = await delivery.push(commit(files))
+    second = await delivery.push(commit({"c.yaml": b"2"}, parent=first))
+    assert await delivery.files("ep-a", first) == files
+    assert await delivery.files("ep-a", second) == {"c.yaml": b"2"}
+
+
+async def test_commit_that_the_branch_never_had_is_a_conflict(delivery: GitDelivery) -> None:
+    await delivery.push(commit({"a.yaml": b"1"}))
+    with pytest.raises(ConflictError) as refused:
+        await delivery.files("ep-a", "0" * 40)
+    assert refused.value.reason == "BranchMoved"

@@ -282,11 +282,14 @@ class StandInDelivery:
 
     effects: list[str]
     branches: dict[str, str] = field(default_factory=dict)
-    files: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
+    commits: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
     trouble: Exception | None = None
 
     async def head(self, branch: str) -> str | None:
         return self.branches.get(branch)
+
+    async def files(self, branch: str, commit: str) -> Mapping[str, bytes]:
+        return self.commits[commit]
 
     async def push(self, commit: Commit) -> str:
         if self.trouble:
@@ -297,7 +300,7 @@ class StandInDelivery:
             raise ConflictError("moved", reason="BranchMoved")
         if self.branches.get(commit.branch) != sha:
             self.effects.append(f"push {commit.branch}")
-        self.branches[commit.branch], self.files[commit.branch] = sha, commit.files
+        self.branches[commit.branch], self.commits[sha] = sha, commit.files
         return sha
 
     async def delete(self, branch: str) -> None:
