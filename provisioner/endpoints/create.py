@@ -6,39 +6,27 @@ run again after a crash. Only what no waiting cures ends the operation at once.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from typing import Any
 
 from provisioner.delivery.interface import Commit
 from provisioner.domain.conditions import Stage, StageName, StageState, current_stage
 from provisioner.domain.endpoint import Phase
 from provisioner.domain.errors import NotFoundError, RejectedError
-from provisioner.domain.finding import Finding
 from provisioner.domain.operation import OperationState
-from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints import delete
-from provisioner.endpoints.observe import ENDPOINT_LABEL, Observation, observe
+from provisioner.endpoints.observe import observe
 from provisioner.endpoints.progress import load_endpoint, patient, record_stages, save_endpoint, wait_for
-from provisioner.endpoints.project import check_project, check_template
 from provisioner.endpoints.publish import publish
-from provisioner.endpoints.stages import derive_hopeless, derive_stages, runtime_application
+from provisioner.endpoints.refresh import ask_refresh
+from provisioner.endpoints.replicas import ensure_leases
+from provisioner.endpoints.stages import derive_hopeless, derive_stages
+from provisioner.endpoints.verify import find_refusals
 from provisioner.endpoints.world import EndpointAttempt, World
 from provisioner.operations.step import Done, Step, Wait
-from provisioner.platform.application import REFRESH_ANNOTATION, REFRESHED_ANNOTATION
-from provisioner.platform.interface import Cluster, Manifest, ObjectRef
-from provisioner.platform.kinds import (
-    APPLICATION,
-    HTTP_ROUTE,
-    LEASE,
-    NODE_CLAIM,
-    PROJECT,
-    VIRTUAL_CLUSTER_INSTANCE,
-    VIRTUAL_CLUSTER_TEMPLATE,
-)
+from provisioner.platform.interface import Manifest
+from provisioner.platform.kinds import HTTP_ROUTE, VIRTUAL_CLUSTER_INSTANCE
 
 REQUEST_ID_ANNOTATION = "tenantry.io/request-id"
-REPLICA_LEASE_SECONDS = 15
 
 
 async def select_project(attempt: EndpointAttempt) -> Done | Wait:
@@ -52,7 +40,7 @@ async def select_project(attempt: EndpointAttempt) -> Done | Wait:
             attempt, endpoint, (Stage(name=StageName.PROJECT, reason="TenantNotReady", message=message),)
         )
         return wait_for(attempt, "select_project", reason="TenantNotReady", message=message)
-    findings = await _check_project(world, plan)
+    findings = await find_refusals(world, plan)
     if findings:
         raise RejectedError(
             f"selecting a project for endpoint `{endpoint.name}`: refused by: {plan.placement.project}",
@@ -102,8 +90,10 @@ async def await_ready(attempt: EndpointAttempt) -> Done | Wait:
     hopeless = derive_hopeless(seen)
     if hopeless:
         raise RejectedError(f"creating tenant cluster `{plan.endpoint}`: {hopeless.message}", reason=hopeless.reason)
-    await _ask_refresh(attempt, plan, seen, commit)
-    has_leases = await _ensure_leases(attempt, plan, seen)
+    await ask_refresh(attempt, plan, seen.applications, commit)
+    has_leases = seen.tenant is not None and seen.tenant.has_namespace
+    if seen.tenant and has_leases:
+        await ensure_leases(attempt, plan, seen.tenant.leases)
     stages = derive_stages(plan, seen, commit=commit)
     endpoint = await record_stages(attempt, endpoint, stages)
     unmet = current_stage(stages)
@@ -131,65 +121,6 @@ async def on_failed(attempt: EndpointAttempt, reason: str, message: str) -> None
         endpoint = await record_stages(attempt, endpoint, (failed,))
     failed_row = replace(endpoint, phase=Phase.FAILED, reason=reason, message=message)
     await save_endpoint(attempt, endpoint, failed_row)
-
-
-async def _check_project(world: World, plan: EndpointPlan) -> tuple[Finding, ...]:
-    placement, namespace = plan.placement, world.project_namespace(plan)
-    cluster = world.clusters.control_plane(placement.control_plane)
-    project, template, instances, claims = await asyncio.gather(
-        cluster.get(ObjectRef(PROJECT, placement.project)),
-        cluster.get(ObjectRef(VIRTUAL_CLUSTER_TEMPLATE, placement.template)),
-        cluster.list(VIRTUAL_CLUSTER_INSTANCE, namespace=namespace),
-        cluster.list(NODE_CLAIM, namespace=namespace),
-    )
-    if project is None:
-        message = f"no such project: {placement.project}"
-        hint = f"create the tenant: `tenantry tenant create {plan.tenant}`"
-        return (Finding(reason="ProjectNotFound", message=message, field="tenant", hint=hint),)
-    return (
-        *check_template(template, plan),
-        *check_project(project, plan, instances=instances, claims=claims),
-    )
-
-
-async def _ask_refresh(attempt: EndpointAttempt, plan: EndpointPlan, seen: Observation, commit: str) -> None:
-    """Ask Argo CD once per commit to look at the repository now instead of at its next round."""
-    runtime = next((found for found in seen.applications if found.name == runtime_application(plan)), None)
-    if runtime is None or commit in (runtime.revision, runtime.refreshed):
-        return
-    ref = ObjectRef(APPLICATION, runtime.name, attempt.world.project_namespace(plan))
-    cluster = attempt.world.clusters.control_plane(plan.placement.control_plane)
-    await attempt.guard()
-    await cluster.annotate(ref, {REFRESH_ANNOTATION: "normal", REFRESHED_ANNOTATION: commit}, fence=attempt.fence)
-
-
-async def _ensure_leases(attempt: EndpointAttempt, plan: EndpointPlan, seen: Observation) -> bool:
-    """Make the Lease that each replica renews, one per ordinal. Whether all of them are there."""
-    if seen.tenant is None or not seen.tenant.has_namespace:
-        return False
-    placement = plan.placement
-    tenant: Cluster = attempt.world.clusters.tenant(
-        placement.control_plane, placement.project, placement.tenant_cluster
-    )
-    for ordinal in range(plan.runtime.max_replicas):
-        if f"{plan.workload}-{ordinal}" not in seen.tenant.leases:
-            await attempt.guard()
-            await tenant.apply(_lease(plan, ordinal), kind=LEASE, fence=attempt.fence)
-    return True
-
-
-def _lease(plan: EndpointPlan, ordinal: int) -> dict[str, Any]:
-    labels = {
-        "app.kubernetes.io/managed-by": "tenantry",
-        ENDPOINT_LABEL: str(plan.endpoint),
-        "tenantry.io/tenant": plan.tenant,
-        "tenantry.io/tier": plan.tier,
-    }
-    name = f"{plan.workload}-{ordinal}"
-    return {
-        "metadata": {"name": name, "namespace": TENANT_NAMESPACE, "labels": labels},
-        "spec": {"leaseDurationSeconds": REPLICA_LEASE_SECONDS},
-    }
 
 
 def _annotated(manifest: Manifest, key: str, value: str) -> Manifest:

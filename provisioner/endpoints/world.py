@@ -12,7 +12,7 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.ids import Ids
 from provisioner.domain.plan import EndpointPlan
 from provisioner.operations.step import Attempt
-from provisioner.platform.interface import Clusters, Manifest
+from provisioner.platform.interface import Cluster, Clusters, Manifest
 from provisioner.probe.interface import Probe
 from provisioner.store.interface import Store
 
@@ -50,6 +50,11 @@ class World:
     clock: Clock
     ids: Ids
     wake_reconciler: Callable[[], None] = _nobody
+
+    def tenant(self, plan: EndpointPlan) -> Cluster:
+        """The endpoint's tenant cluster."""
+        placement = plan.placement
+        return self.clusters.tenant(placement.control_plane, placement.project, placement.tenant_cluster)
 
     def project_namespace(self, plan: EndpointPlan) -> str:
         """The namespace of the endpoint's project in its control plane cluster."""

@@ -19,10 +19,10 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.errors import ConflictError, TenantryError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import ApiKey
-from provisioner.domain.route import derive_keys, derive_routes, derive_snapshot
-from provisioner.domain.snapshot import Backend, Snapshot
+from provisioner.domain.route import Serving, derive_keys, derive_routes, derive_snapshot
+from provisioner.domain.snapshot import Snapshot
 from provisioner.platform.interface import Clusters
-from provisioner.reconciler.observe import observe_backends
+from provisioner.reconciler.observe import observe_serving
 from provisioner.reconciler.remembered import Remembered
 from provisioner.store.interface import Store
 
@@ -63,9 +63,8 @@ class Reconciler:
         self._snapshot: Snapshot | None = None
         self._settled: _Settled | None = None
         self._troubles: dict[str, str] = {}
-        self._backends: dict[EndpointId, tuple[Backend, ...]] = {}
+        self._serving: dict[EndpointId, Serving] = {}
         self._unobserved: Mapping[EndpointId, str] = {}
-        self._has_memory = False
         self._news = asyncio.Event()
         self._asked = asyncio.Event()
 
@@ -82,34 +81,33 @@ class Reconciler:
 
     async def observe(self) -> None:
         """Look at every endpoint once; one that cannot be observed keeps its last backends."""
-        await self._remember()
         endpoints = await self._endpoints.rows()
-        seen = await observe_backends(self._clusters, endpoints, clock=self._clock)
+        seen = await observe_serving(self._clusters, endpoints, clock=self._clock)
         self._tell(seen.unobserved)
         known = {endpoint.id for endpoint in endpoints}
-        kept = {endpoint: backends for endpoint, backends in self._backends.items() if endpoint in known}
-        merged = {**kept, **seen.backends}
-        if merged != self._backends:
-            self._backends = merged
+        kept = {endpoint: found for endpoint, found in self._serving.items() if endpoint in known}
+        merged = {**kept, **seen.serving}
+        if merged != self._serving:
+            self._serving = merged
             self._news.set()
 
     async def publish(self) -> Snapshot | None:
         """Publish what rows and observations say; the current snapshot when they say nothing new. None when another
         process was quicker, which the next turn takes up."""
-        await self._remember()
         previous = await self._newest()
-        endpoints, keys, backends = await self._endpoints.rows(), await self._keys.rows(), self._backends
+        endpoints, keys, serving = await self._endpoints.rows(), await self._keys.rows(), self._serving
         now = self._clock.now()
-        if self._settled is not None and self._settled.holds((previous, endpoints, keys, backends), now):
+        if self._settled is not None and self._settled.holds((previous, endpoints, keys, serving), now):
             return previous
-        snapshot = derive_snapshot(previous, derive_routes(endpoints, backends), derive_keys(keys, now), now)
+        routes = derive_routes(endpoints, serving, previous.routes if previous else ())
+        snapshot = derive_snapshot(previous, routes, derive_keys(keys, now), now)
         if snapshot is not previous:
             try:
                 await self._store.snapshots.publish(snapshot)
             except ConflictError:
                 return None
             self._snapshot = snapshot
-        self._settled = _Settled((snapshot, endpoints, keys, backends), _next_expiry(keys, now))
+        self._settled = _Settled((snapshot, endpoints, keys, serving), _next_expiry(keys, now))
         return snapshot
 
     async def _newest(self) -> Snapshot | None:
@@ -123,7 +121,7 @@ class Reconciler:
         while True:
             self._asked.clear()
             await self._attempt("observing", self.observe)
-            rest = max(_REST_SECONDS, len(self._backends) / _LOOKS_PER_SECOND)
+            rest = max(_REST_SECONDS, len(self._serving) / _LOOKS_PER_SECOND)
             await asyncio.sleep(rest)
             await _told(self._asked, within_seconds=max(0.0, _OBSERVE_SECONDS - rest))
 
@@ -153,15 +151,6 @@ class Reconciler:
         for endpoint in self._unobserved.keys() - unobserved.keys():
             _log.info("endpoint %s observed again", endpoint, extra=_UNOBSERVED)
         self._unobserved = unobserved
-
-    async def _remember(self) -> None:
-        """After a start, begin with the backends of the last snapshot instead of with none."""
-        if self._has_memory:
-            return
-        snapshot = await self._newest()
-        for route in snapshot.routes if snapshot else ():
-            self._backends.setdefault(EndpointId(route.endpoint), route.backends)
-        self._has_memory = True
 
 
 async def _told(event: asyncio.Event, *, within_seconds: float) -> None:
