@@ -6,15 +6,11 @@ loads nothing. Publishing and previews are next door; nobody else imports concre
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import signal
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from provisioner.domain.clock import SystemClock
 from provisioner.domain.errors import RejectedError
@@ -44,12 +40,13 @@ class EmbeddedOptions:
 
 def run_gateway(settings: Settings) -> None:
     """Run the gateway until it is told to stop."""
-    _log_to_standard_error()
     import uvloop
 
     from provisioner.gateway.config import GatewayConfig, TlsFiles
     from provisioner.gateway.server import run_gateway as run
+    from provisioner.wiring.running import log_to_standard_error, until_signal
 
+    log_to_standard_error()
     config = GatewayConfig(
         listen_host=settings.listen.host,
         listen_port=settings.listen.port,
@@ -62,7 +59,7 @@ def run_gateway(settings: Settings) -> None:
             client_certificate=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca
         ),
     )
-    uvloop.run(_until_signal(lambda stop: run(config, clock=SystemClock(), stop=stop)))
+    uvloop.run(until_signal(lambda stop: run(config, clock=SystemClock(), stop=stop)))
 
 
 def run_embedded(settings: Settings, *, state: Path | None, options: EmbeddedOptions) -> None:
@@ -77,7 +74,9 @@ def run_embedded(settings: Settings, *, state: Path | None, options: EmbeddedOpt
             hint="pip install 'tenantry[embedded]'",
         ) from error
 
-    _log_to_standard_error()
+    from provisioner.wiring.running import log_to_standard_error, run_until_signal
+
+    log_to_standard_error()
     folder, attach = (state or settings.state).absolute(), options.attach
     plane = PlaneOptions(
         state=folder,
@@ -88,17 +87,18 @@ def run_embedded(settings: Settings, *, state: Path | None, options: EmbeddedOpt
         empty=options.empty,
     )
     if attach is None:
-        asyncio.run(_until_signal(lambda stop: run_plane(plane, clock=SystemClock(), stop=stop)))
+        run_until_signal(lambda stop: run_plane(plane, clock=SystemClock(), stop=stop))
     else:
-        asyncio.run(_until_signal(lambda stop: run_attached(plane, attach=attach, clock=SystemClock(), stop=stop)))
+        run_until_signal(lambda stop: run_attached(plane, attach=attach, clock=SystemClock(), stop=stop))
 
 
 def run_serve(settings: Settings, *, roles: Collection[Role] = ()) -> None:
     """Run these parts of the server until told to stop; without any, all of it."""
+    from provisioner.wiring.running import log_to_standard_error, run_until_signal
     from provisioner.wiring.serving import serve
 
-    _log_to_standard_error()
-    asyncio.run(_until_signal(lambda stop: serve(settings, frozenset(roles or Role), stop)))
+    log_to_standard_error()
+    run_until_signal(lambda stop: serve(settings, frozenset(roles or Role), stop))
 
 
 @asynccontextmanager
@@ -176,17 +176,3 @@ def open_pack(catalog: Catalog, site: Site, overlay: Path | None) -> Pack:
     from provisioner.rendering.pack import compile_pack
 
     return compile_pack(catalog, site, overlay=overlay)
-
-
-def _log_to_standard_error() -> None:
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("provisioner").setLevel(logging.INFO)
-
-
-async def _until_signal(run: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
-    """Run with an event that SIGTERM and SIGINT set."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    await run(stop)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +13,21 @@ MODELS = "provisioner/catalog/models"
 _HEADS = ("tier.yaml", "runtime.yaml", "component.yaml", "versions.yaml")
 
 Files = Mapping[str, bytes]
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made in it is a folder that only its maker may enter
+"""Where Linux keeps files in memory: hundreds of small ones are written there in a twentieth of the time."""
+_PAGE_BYTES = 4096
+
+
+def scratch_folder(trees: Sequence[Files]) -> Path | None:
+    """Where both sides can be written quickest: in memory where there is room for them twice over, None for the
+    system's own choice."""
+    needed = sum(len(content) + _PAGE_BYTES for tree in trees for content in tree.values())
+    try:
+        has_room = os.access(_MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(_MEMORY).free > 2 * needed
+    except OSError:
+        return None
+    return _MEMORY if has_room else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from provisioner.preview.threshold import FailOn
 from provisioner.rendering.digest import digest_tree
 from provisioner.settings import Settings
 from provisioner.wiring import site_note
-from provisioner.wiring.layout import Files, Layout
+from provisioner.wiring.layout import Files, Layout, scratch_folder
 
 if TYPE_CHECKING:
     from provisioner.preview.report import Report
@@ -207,7 +207,7 @@ def _report(change: _Change, cache: FileCache, talk: Talk) -> Report:
     fleet = read_fleet(question.fleet[0], file=question.fleet[1]) if question.fleet else Fleet()
     compilations = Compilations(cache, code=change.code)
     judging = Judging(cache, code=change.code, kubernetes=_kubernetes(question.kubernetes), say=talk.note)
-    with tempfile.TemporaryDirectory(prefix="tenantry-preview-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="tenantry-preview-", dir=scratch_folder(change.trees)) as temporary:
         open_side = partial(open_source, layout=layout, compiler=compilations.compile)
         base = open_side(change.base.label, change.trees[0], folder=Path(temporary, "base"), like=None)
         head = open_side(
