@@ -84,10 +84,14 @@ def admit_endpoint(
     site: Site,
     endpoint_id: EndpointId,
     tenant_tiers: Collection[str] | None = None,
+    node_type: str | None = None,
 ) -> tuple[EndpointRequest, EndpointPlan]:
-    """Request and plan of a JSON value. Raises RejectedError with the errors about form and sense together."""
+    """Request and plan of a JSON value; `node_type` is the one that an endpoint which is changed stands on.
+
+    Raises RejectedError with the errors about form and sense together.
+    """
     asked = read_form(raw)
-    world = World(catalog=catalog, site=site, tenant_tiers=tenant_tiers, free_gpus={})
+    world = World(catalog=catalog, site=site, tenant_tiers=tenant_tiers, free_gpus={}, node_type=node_type)
     if isinstance(asked, tuple):
         _, findings = judge(sound_part(raw, asked), world)
         raise _rejected((*asked, *_errors(findings)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from provisioner.admission.memory import MemoryNeed, memory_message
 from provisioner.catalog.model import Hardware
@@ -60,16 +60,19 @@ class _Fit:
         return math.ceil(replicas / self.per_node) if self.per_node else replicas * self.nodes_each
 
 
-def node_types_for(site: Site, region: str, tier: Tier) -> Iterator[tuple[str, NodeTypeOffer]]:
-    """The node types of a region that a tier may use, under their full names."""
+def node_types_for(
+    site: Site, region: str, tier: Tier, *, only: str | None = None
+) -> Iterator[tuple[str, NodeTypeOffer]]:
+    """The node types of a region that a tier may use, under their full names; `only` is one that is held already."""
     for provider in site.providers:
         if provider.name not in site.regions[region].providers:
             continue
         if tier.isolation is Isolation.KUBEVIRT and provider.kind != VM_PROVIDER:
             continue
-        yield from (
-            (f"{provider.name}.{offer.name}", offer) for offer in provider.node_types if offer.has(tier.accelerator)
-        )
+        for offer in provider.node_types:
+            name = f"{provider.name}.{offer.name}"
+            if offer.has(tier.accelerator) and only in (None, name):
+                yield name, offer
 
 
 def regions_of(tier: Tier, site: Site) -> tuple[str, ...]:
@@ -78,28 +81,38 @@ def regions_of(tier: Tier, site: Site) -> tuple[str, ...]:
 
 
 def choose_node_type(
-    site: Site, region: str, *, tier: Tier, need: Need, free_gpus: Mapping[str, int]
+    site: Site, region: str, *, tier: Tier, need: Need, free_gpus: Mapping[str, int], only: str | None = None
 ) -> tuple[Choice | None, tuple[Finding, ...]]:
     """The cheapest node type that fits, by cost, then GPUs, then name, and what is to be said about it.
 
     `free_gpus` are the free GPUs, or parts of them, by node type, where anything is known about them: types that it
     names come before others, those with enough before those without. Then come types with room for every request at its
-    longest.
+    longest. `only` is the one type that may be chosen, where an endpoint stands on nodes already.
     """
-    allowed = list(node_types_for(site, region, tier))
+    found = _choose(site, region, tier=tier, need=need, free_gpus=free_gpus, only=only)
+    if isinstance(found, Choice):
+        return found, ()
+    kept = f"an endpoint keeps the node type it was made with (`{only}`), another endpoint may have another"
+    return None, (replace(found, hint=f"{found.hint}; {kept}") if only else found,)
+
+
+def _choose(
+    site: Site, region: str, *, tier: Tier, need: Need, free_gpus: Mapping[str, int], only: str | None
+) -> Choice | Finding:
+    allowed = list(node_types_for(site, region, tier, only=only))
     if not allowed:
-        return None, (_none_for_tier(site, region, tier),)
+        return _none_for_tier(site, region, tier)
     large = [fit for name, offer in allowed if (fit := _fit(name, offer, tier, need)) is not None]
     if not large:
-        return None, (_too_small(region, allowed, need),)
+        return _too_small(region, allowed, need)
     roomy = [fit for fit in large if need.gpus == 0 or need.memory.fits_one(fit.gpu_bytes)]
     if not roomy:
-        return None, (_too_big(large, need),)
+        return _too_big(large, need)
     enough = [fit for fit in roomy if _has_nodes(fit, need)]
     if not enough:
-        return None, (_too_few(roomy, need),)
+        return _too_few(roomy, need)
     best = min(enough, key=lambda fit: _rank(fit, need, free_gpus))
-    return _choice(best, tier, need), ()
+    return _choice(best, tier, need)
 
 
 def _fit(name: str, offer: NodeTypeOffer, tier: Tier, need: Need) -> _Fit | None:

@@ -33,12 +33,13 @@ from provisioner.domain.plan import Rollout
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What a request is judged against. `tenant_tiers` are the tiers that the tenant may use, None where nobody knows;
-    `free_gpus` the free GPUs by node type, as far as known."""
+    `free_gpus` the free GPUs by node type, as far as known; `node_type` the one that an endpoint stands on already."""
 
     catalog: Catalog
     site: Site
     tenant_tiers: Collection[str] | None
     free_gpus: Mapping[str, int]
+    node_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +134,8 @@ def _place(
 ) -> tuple[Decision | None, tuple[Finding, ...]]:
     """Where it runs and how it is spread there."""
     model, runtime, asked = engine.model, engine.runtime, engine.asked
-    widest = max((offer.gpus for _, offer in node_types_for(world.site, region, tier)), default=0)
+    offered = node_types_for(world.site, region, tier, only=world.node_type)
+    widest = max((offer.gpus for _, offer in offered), default=0)
     spread = spread_over_gpus(asked.parameters, model=model, runtime=runtime, gpus=asked.gpus, widest=widest)
     if isinstance(spread, Finding):
         return None, (spread,)
@@ -152,7 +154,9 @@ def _place(
         shrink_hint=_shrink_hint(runtime),
     )
     free = {name: gpus * tier.accelerator.parts_per_gpu for name, gpus in world.free_gpus.items()}
-    choice, findings_of_place = choose_node_type(world.site, region, tier=tier, need=need, free_gpus=free)
+    choice, findings_of_place = choose_node_type(
+        world.site, region, tier=tier, need=need, free_gpus=free, only=world.node_type
+    )
     if choice is None:
         return None, findings_of_place
     decision = Decision(
