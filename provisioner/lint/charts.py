@@ -17,6 +17,7 @@ from provisioner.lint.document import Document
 from provisioner.lint.values import items, text
 
 CHART_FILE = "Chart.yaml"
+SCHEMA_FILE = "values.schema.json"
 
 _ACTION = re.compile(r"\{\{-?(?P<comment>\s*/\*.*?\*/\s*)?(?P<code>.*?)-?\}\}", re.DOTALL)
 _READ = re.compile(r"(?:\$|\b)?\.Values((?:\.[A-Za-z_][A-Za-z0-9_-]*)*)")
@@ -87,6 +88,8 @@ class Chart:
     head: Document
     values: tuple[Document, ...]
     templates: tuple[ChartTemplate, ...]
+    schema: Document | None = None
+    """Its `values.schema.json`."""
 
     def subcharts(self) -> frozenset[str]:
         """The names under which the values of other charts stand."""
@@ -113,9 +116,12 @@ def charts_of(texts: Mapping[str, str], documents: Mapping[str, Any]) -> Iterato
         values = [
             document
             for other in sorted(documents, key=lambda other: (PurePosixPath(other).name != "values.yaml", other))
-            if str(PurePosixPath(other).parent) == folder and PurePosixPath(other).name.startswith("values")
+            if str(PurePosixPath(other).parent) == folder
+            and PurePosixPath(other).name.startswith("values")
+            and not other.endswith(SCHEMA_FILE)
             for document in documents[other]
         ]
         below = posixpath.join(folder, "templates") + "/" if folder != "." else "templates/"
         templates = [ChartTemplate(other, content) for other, content in texts.items() if other.startswith(below)]
-        yield Chart(folder, read[0], tuple(values), tuple(templates))
+        schema = documents.get(posixpath.normpath(posixpath.join(folder, SCHEMA_FILE)), ())
+        yield Chart(folder, read[0], tuple(values), tuple(templates), next(iter(schema), None))

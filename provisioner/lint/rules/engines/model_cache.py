@@ -137,7 +137,7 @@ _FILLING = re.compile(
 
 
 def _is_read_only(claim: Mapping[str, object]) -> bool:
-    return look(claim, "accessModes") == ["ReadOnlyMany"]
+    return bool(look(claim, "accessModes") == ["ReadOnlyMany"])
 
 
 @rule("cache-on-read-only-claim", Severity.WARNING)

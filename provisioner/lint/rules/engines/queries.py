@@ -21,6 +21,11 @@ _STANDING = (
     r"|llamacpp:(?:requests_(?:processing|deferred)|kv_cache_usage_ratio)|DCGM_FI_DEV_(?:GPU_UTIL|FB_USED|GPU_TEMP)"
 )
 _RATED = re.compile(rf"\b(rate|irate|increase)\s*\(\s*({_STANDING})\b")
+_RANGELESS = re.compile(
+    r"\b(rate|irate|increase|delta|idelta|deriv|changes|resets)\s*\(\s*([A-Za-z_:][\w:]*(?:\{[^{}]*\})?)\s*\)"
+)
+_QUANTILE = re.compile(r"\bhistogram_quantile\s*\(\s*([0-9]+(?:\.[0-9]+)?)\s*,")
+_ADDED = re.compile(r"\b(sum|avg)\b")
 _NAMESPACE = re.compile(r"\b(?:kubernetes_|exported_)?namespace\s*=\s*\"([a-z0-9-]+)\"")
 
 
@@ -63,6 +68,49 @@ def metric_rated_gauge(world: World) -> Iterator[Hit]:
         if found:
             message = f"querying metrics: `{found[1]}` of a number that goes up and down: `{found[2]}`"
             yield Hit(at=one.at, path=one.path, message=message, fix="use the value itself, or avg_over_time")
+
+
+@rule("query-without-range", Severity.ERROR)
+def query_without_range(world: World) -> Iterator[Hit]:
+    """A query takes the rate of a metric without saying over which time.
+
+    `rate`, `increase` and their like want a range such as `[5m]` behind the metric: Prometheus answers 400, KEDA never
+    scales, and a rule file is refused as a whole: `expected type range vector`.
+    """
+    for one in queries(world):
+        found = _RANGELESS.search(_STRING.sub('""', one.text))
+        if found:
+            message = f"reading query: `{found[1]}` of a metric without a range: {shown(found[2])}"
+            fix = f"write {found[1]}({found[2]}[5m])"
+            yield Hit(at=one.at, path=one.path, message=message, fix=fix)
+
+
+@rule("quantile-of-nothing", Severity.ERROR)
+def quantile_of_nothing(world: World) -> Iterator[Hit]:
+    """A query asks for a quantile above 1, or of a histogram whose bucket bounds were added up.
+
+    `histogram_quantile(95, …)` is +Inf: the share is 0.95. A sum over buckets must keep their bounds, `sum by (le)`,
+    or there is nothing left to find a quantile in, and the answer is empty.
+    """
+    for one in queries(world):
+        for found in _QUANTILE.finditer(one.text):
+            inside = _call(one.text[found.end() :])
+            if float(found[1]) > 1:
+                message = f"querying metrics: a quantile is a share from 0 to 1: `{found[1]}`"
+                yield Hit(at=one.at, path=one.path, message=message, fix=f"write {float(found[1]) / 100:g}")
+            elif "_bucket" in inside and _ADDED.search(inside) and not re.search(r"\ble\b|\bwithout\b", inside):
+                message = f"querying metrics: the sum loses the buckets' bounds: {shown(inside)}"
+                yield Hit(at=one.at, path=one.path, message=message, fix="write `sum by (le) (…)`")
+
+
+def _call(rest: str) -> str:
+    """The arguments of a call up to its closing bracket."""
+    depth = 1
+    for place, letter in enumerate(rest):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0:
+            return rest[:place]
+    return rest
 
 
 @rule("query-namespace-misspelt", Severity.WARNING)

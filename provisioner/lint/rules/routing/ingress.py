@@ -295,3 +295,33 @@ def ingress_without_rules(world: World) -> Iterator[Hit]:
                 message=f"reading Ingress: it has no rules and no default backend: `{ingress.name}`",
                 fix="add `rules`",
             )
+
+
+@rule("ingress-backend-port-ambiguous", Severity.ERROR)
+def ingress_backend_port_ambiguous(world: World) -> Iterator[Hit]:
+    """An Ingress names the port of a Service by name and by number, or not at all.
+
+    The API server refuses it: `cannot set both port name & port number`.
+    """
+    for ingress in ingresses(world):
+        for path, service in _backends(ingress):
+            given = [key for key in ("name", "number") if look(service, "port", key) is not None]
+            if len(given) != 1 and literal(service, "name") is not None and not has_hole(look(service, "port")):
+                fact = "by name and by number" if given else "not at all"
+                message = f"routing to {literal(service, 'name')}: the port is told {fact}"
+                yield Hit(at=ingress, path=(*path, "port"), message=message, fix="write one of `name` and `number`")
+
+
+@rule("ingress-tls-secret-malformed", Severity.ERROR)
+def ingress_tls_secret_malformed(world: World) -> Iterator[Hit]:
+    """An Ingress names the Secret of its certificate in a way that no Secret can be called.
+
+    The Secret stands in the Ingress's own namespace and is named without it; the API server refuses a slash.
+    """
+    for ingress in ingresses(world):
+        for path, entry in items(ingress.value, "spec", "tls"):
+            name = literal(entry, "secretName")
+            if name and not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", name):
+                message = f"serving TLS: no Secret can be called so: `{name}`"
+                fix = f"put it into this namespace and write {name.rpartition('/')[2]}" if "/" in name else "correct it"
+                yield Hit(at=ingress, path=(*path, "secretName"), message=message, fix=fix)

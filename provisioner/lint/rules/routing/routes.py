@@ -27,6 +27,8 @@ _FILTER_FIELDS = {
     "ResponseHeaderModifier": "responseHeaderModifier",
     "URLRewrite": "urlRewrite",
 }
+_ONCE = ("RequestHeaderModifier", "ResponseHeaderModifier", "RequestRedirect", "URLRewrite")
+_EXCLUDES = {"RequestRedirect": "URLRewrite", "URLRewrite": "RequestRedirect"}
 _BAD_IN_PATH = ("//", "/./", "/../", "%2f", "%2F", "#")
 _GLOB = re.compile(r"\*|\(\.\+?\*?\)|\.\*|\{[a-z]+\}|/:[a-z]+")
 _MANY_MATCHES = 128
@@ -120,6 +122,26 @@ def route_filter_malformed(world: World) -> Iterator[Hit]:
                         message=f"filtering requests: type {item['type']} needs just field `{field}`: `{route.name}`",
                         fix=f"write `{field}` and nothing beside `type`",
                     )
+
+
+@rule("route-filter-twice", Severity.ERROR)
+def route_filter_twice(world: World) -> Iterator[Hit]:
+    """A rule of a route has a filter twice that may stand once, or redirects and rewrites at once.
+
+    Header modifiers, redirects and rewrites are not repeated: all of it goes into one filter. The API server refuses
+    the route (`URLRewrite filter cannot be repeated`).
+    """
+    for route in routes(world, "HTTPRoute"):
+        for path, part in rules(route):
+            seen: list[str] = []
+            for inner, item in items(part, "filters"):
+                kind = text(item, "type") or ""
+                other = _EXCLUDES.get(kind)
+                if (kind in seen and kind in _ONCE) or other in seen:
+                    fact = "it stands twice" if kind in seen else f"{other} stands beside it"
+                    message = f"filtering requests: {fact}: `{kind}`"
+                    yield Hit(at=route, path=(*path, *inner), message=message, fix="keep one filter in a rule")
+                seen.append(kind)
 
 
 @rule("route-redirect-with-backend", Severity.ERROR)

@@ -180,13 +180,15 @@ def number_below_zero(world: World) -> Iterator[Hit]:
 def budget_amount_malformed(world: World) -> Iterator[Hit]:
     """A PodDisruptionBudget's limit is neither a whole number nor a percentage such as `50%`; it is refused.
 
-    A number in quotes is refused too: `a valid percent string must be a numeric string followed by an ending '%'`.
+    A number in quotes is refused too: `a valid percent string must be a numeric string followed by an ending '%'`. A
+    percentage is 100% at most.
     """
     for budget in world.of_kind("PodDisruptionBudget"):
         for field in ("minAvailable", "maxUnavailable"):
             value = look(budget.value, "spec", field)
             is_text = isinstance(value, str) and not has_hole(value)
-            if (is_text and not re.fullmatch(r"[0-9]+%", value)) or (isinstance(value, int) and value < 0):
+            is_share = is_text and re.fullmatch(r"[0-9]{1,2}%|100%", value) is not None
+            if (is_text and not is_share) or (isinstance(value, int) and value < 0):
                 message = f"protecting pods: not a number and not a percentage: {shown(str(value))}"
                 yield Hit(at=budget, path=("spec", field), message=message, fix="write 1 or 50%")
 

@@ -1,0 +1,109 @@
+"""ExternalSecrets: stores that are not there, and Secrets that will lack what pods take from them.
+
+Sources: External Secrets Operator, its API reference and the checks of its webhook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from provisioner.catalog.fields import shown
+from provisioner.domain.finding import Severity
+from provisioner.lint.joins.schedule import is_duration
+from provisioner.lint.joins.slips import meant
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import has_hole, items, literal, look, mapping, text
+from provisioner.lint.world import Object, World, same_namespace
+
+_GROUP = "external-secrets.io"
+_WORDS = {
+    ("target", "creationPolicy"): ("Owner", "Orphan", "Merge", "None"),
+    ("target", "deletionPolicy"): ("Delete", "Merge", "Retain"),
+    ("secretStoreRef", "kind"): ("SecretStore", "ClusterSecretStore"),
+    ("refreshPolicy",): ("CreatedOnce", "Periodic", "OnChange"),
+}
+
+
+def _secrets(world: World) -> Iterator[Object]:
+    return (found for found in world.of_kind("ExternalSecret") if found.group == _GROUP)
+
+
+@rule("external-secret-refused", Severity.ERROR)
+def external_secret_refused(world: World) -> Iterator[Hit]:
+    """An ExternalSecret takes nothing from its store, or has a word or an interval that does not exist.
+
+    Its webhook wants `data` or `dataFrom`; policies and kinds are fixed words, and `refreshInterval` is a duration of
+    Go's, such as `1h`. The API server refuses anything else.
+    """
+    for found in _secrets(world):
+        spec = mapping(found.value, "spec")
+        if spec and not spec.get("data") and not spec.get("dataFrom"):
+            message = f"fetching secret: neither `data` nor `dataFrom` says what: `{found.name}`"
+            yield Hit(at=found, path=("spec",), message=message, fix="add `data` or `dataFrom`")
+        for path, words in _WORDS.items():
+            word = literal(spec, *path)
+            if word is not None and word not in words:
+                message = f"fetching secret: {path[-1]} cannot be `{word}`"
+                yield Hit(at=found, path=("spec", *path), message=message, fix=f"write one of: {', '.join(words)}")
+        interval = literal(spec, "refreshInterval")
+        if interval is not None and not is_duration(interval):
+            message = f"fetching secret: the interval is no duration: {shown(interval)}"
+            yield Hit(at=found, path=("spec", "refreshInterval"), message=message, fix="write such as `1h` or `15m`")
+
+
+@rule("external-secret-store-unknown", Severity.ERROR)
+def external_secret_store_unknown(world: World) -> Iterator[Hit]:
+    """An ExternalSecret names a store that is of the other kind, in another namespace, or spelt differently.
+
+    A SecretStore, which is the kind where none is named, serves its own namespace only; a ClusterSecretStore all of
+    them. The Secret is never made, and pods that need it wait. Stores that the folder does not show are left alone.
+    """
+    for found in _secrets(world):
+        name = literal(found.value, "spec", "secretStoreRef", "name")
+        kind = look(found.value, "spec", "secretStoreRef", "kind") or "SecretStore"
+        if name is None or kind not in ("SecretStore", "ClusterSecretStore"):
+            continue
+        space = found.namespace if kind == "SecretStore" else None
+        names = [one.name for one in world.of_kind(kind) if space is None or same_namespace(one.namespace, space)]
+        other = "ClusterSecretStore" if kind == "SecretStore" else "SecretStore"
+        is_other = world.find(other, name, namespace=found.namespace if other == "SecretStore" else None) is not None
+        near = meant(name, names)
+        if name not in names and (near or is_other or world.find(kind, name)):
+            fix = f"did you mean {near}?" if near else "make it a ClusterSecretStore, or put a SecretStore here"
+            message = f"fetching secret: no {kind} of this name serves its namespace: `{name}`"
+            fix = f"write `kind: {other}`" if is_other else fix
+            yield Hit(at=found, path=("spec", "secretStoreRef"), message=message, fix=fix)
+
+
+@lru_cache(maxsize=2)
+def _made(world: World) -> Mapping[tuple[str | None, str], frozenset[str]]:
+    """The entries of the Secrets that ExternalSecrets make alone, by namespace and name, as far as they are known."""
+    found: dict[tuple[str | None, str], frozenset[str]] = {}
+    for one in _secrets(world):
+        target = mapping(one.value, "spec", "target")
+        keys = [text(entry, "secretKey") for _, entry in items(one.value, "spec", "data")]
+        is_alone = not look(one.value, "spec", "dataFrom") and target.get("creationPolicy", "Owner") == "Owner"
+        name = text(target, "name") or one.name
+        if keys and None not in keys and is_alone and not target.get("template") and not has_hole(name):
+            found[one.namespace, name] = frozenset(key for key in keys if key)
+    return found
+
+
+@rule("external-secret-lacks-key", Severity.ERROR)
+def external_secret_lacks_key(world: World) -> Iterator[Hit]:
+    """A pod takes an entry of a Secret that the ExternalSecret which makes it does not put in.
+
+    The container is not started: `couldn't find key … in Secret`. The names of the entries are `data[].secretKey`.
+    """
+    made = _made(world) if world.has("ExternalSecret") else {}
+    for pod in world.pods if made else ():
+        for container in pod.containers:
+            for path, entry in items(container.value, "env"):
+                reference = mapping(entry, "valueFrom", "secretKeyRef")
+                name, key = literal(reference, "name"), literal(reference, "key")
+                keys = made.get((pod.namespace, name)) if name else None
+                if keys and key and key not in keys and reference.get("optional") is not True:
+                    where = (*container.path, *path, "valueFrom", "secretKeyRef", "key")
+                    message = f"reading Secret {name}: its ExternalSecret puts in no entry {shown(key)}"
+                    yield Hit(at=pod.owner, path=where, message=message, fix=f"it has: {', '.join(sorted(keys))}")

@@ -1,0 +1,1 @@
+{{- define "chat.fullname" -}}{{ .Release.Name }}-chat{{- end }}
