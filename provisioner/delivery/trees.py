@@ -92,6 +92,8 @@ class Repository:
         )
 
     def _how_to_fetch(self, name: str, option: str) -> str:
+        if not name:
+            return f"give `{option}` a branch, a tag or a commit, or leave it out"
         depth = " --depth=1" if self._is_shallow() else ""
         if re.search(r"[~^@]", name):  # counted from a commit, which a remote is not asked for
             return "`git fetch --deepen=50`, then the same again" if depth else "`git log --oneline` shows what it has"

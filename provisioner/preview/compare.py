@@ -176,6 +176,13 @@ def _failures(pairs: Sequence[UnitPair]) -> list[Failure]:
         elif pair.base.failure:
             found.setdefault((tier, "base", False, pair.base.failure), []).append(pair.unit.name)
     return [
-        Failure(tier=tier, units=len(units), example=units[0], side=side, is_new=is_new, findings=findings)
+        Failure(
+            tier=tier,
+            units=len(units),
+            example=tier if tier in units else units[0],
+            side=side,
+            is_new=is_new,
+            findings=findings,
+        )
         for (tier, side, is_new, findings), units in found.items()
     ]

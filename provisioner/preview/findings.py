@@ -16,6 +16,7 @@ from provisioner.preview.isolation import isolation_findings
 from provisioner.preview.phrases import count
 from provisioner.preview.placeholders import of_plan
 from provisioner.preview.report import FieldChange, FindingChanges, FoundChange, ObjectChange
+from provisioner.preview.rules.published import NO_OBJECTS
 from provisioner.preview.sides import Fleet, Rendition, Subject
 
 REMOVALS = frozenset({"api-version-removed", "api-version-deprecated", "api-version-off-by-default"})
@@ -116,6 +117,8 @@ def _of_versions(tier: str, change: ObjectChange, fleet: Fleet) -> Iterator[Find
     """Published versions are added, never edited and only removed when nobody pins them."""
     edited: dict[str, str] = {}
     for field in change.fields:
+        if field.reason == NO_OBJECTS:
+            yield _unreadable(tier, change, field)
         version = _VERSION.match(field.path)
         if version and field.reach is Reach.VERSION and field.after is None and field.path == version[0]:
             yield _version_removed(tier, change, version[1], fleet)
@@ -132,6 +135,16 @@ def _of_versions(tier: str, change: ObjectChange, fleet: Fleet) -> Iterator[Find
             object=f"{change.kind} {change.name}",
             field=path,
         )
+
+
+def _unreadable(tier: str, change: ObjectChange, field: FieldChange) -> Finding:
+    return Finding(
+        reason="ObjectsUnreadable",
+        message=f"changing {change.kind} {change.name}: {field.reason}",
+        hint=f"look at the policies that templates/{tier}/tier.yaml names, and at what its templates include",
+        object=f"{change.kind} {change.name}",
+        field=field.path,
+    )
 
 
 def _is_edit(change: ObjectChange, field: FieldChange) -> bool:

@@ -145,11 +145,15 @@ def _capacity(report: Report) -> Iterator[str]:
 
 def _findings(report: Report) -> Iterator[str]:
     found = report.findings
-    if not (found.new or found.fixed or found.unchanged):
+    if not (found.new or found.fixed or report.removals):
+        if found.unchanged:
+            yield f"{phrases.count(len(found.unchanged), 'finding')} on both sides."
+            yield ""
         return
     yield f"### Findings: {len(found.new)} new, {len(found.fixed)} fixed, {len(found.unchanged)} unchanged"
     yield ""
-    yield from _listed(found.new, "new")
+    if found.new:
+        yield from _listed(found.new, "new")
     if report.removals:
         version = "APIs that the target Kubernetes does not serve, or not for long"
         yield f"**{version}:**"

@@ -12,7 +12,7 @@ from typing import Any
 
 from provisioner.preview.effect import Reach
 from provisioner.preview.placeholders import dashed, placeholders
-from provisioner.preview.rules.published import VERSION
+from provisioner.preview.rules.published import UNREADABLE, VERSION
 from provisioner.preview.rules.values import VALUES
 from provisioner.rendering.diff import ABSENT
 from provisioner.rendering.opening import opened_text
@@ -89,7 +89,7 @@ def _inner_parts(before: str, after: str, at: str, reach: Reach) -> Iterator[Par
     old = _by_identity(text for text in olds if text not in set(news))
     new = _by_identity(text for text in news if text not in set(olds))
     if old is None or new is None:
-        yield Part("objects", at, before, after, reach)
+        yield Part("objects" if new is not None else UNREADABLE, at, before, after, reach)
         return
     for key in sorted(old.keys() | new.keys()):
         place = f"{at}{key[1]}/{f'{key[2]}/' if key[2] else ''}{key[3]}"

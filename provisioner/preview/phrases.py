@@ -34,7 +34,7 @@ def headline(report: Report) -> str:
     elif report.effect > Effect.NOTHING:
         told = f"{report.effect.words}: the worst that happens to a running endpoint"
     elif failed:
-        return f"{failed}: what happens to them is not known"
+        return f"{failed}: what happens to {'it' if report.failed == 1 else 'them'} is not known"
     elif not report.tiers and not report.findings.new:
         return "nothing differs"
     else:
@@ -47,7 +47,8 @@ def basis(report: Report) -> str:
     site = f"Site `{report.site}`. " if report.site else ""
     if not report.endpoints:
         return f"{site}No endpoint is known to run: each reference case stands for one."
-    hit = sum(impact.effect > Effect.NOTHING for impact in report.impacts)
+    stranded = sum(len(tier.stranded) for tier in report.tiers)
+    hit = stranded + sum(impact.effect > Effect.NOTHING for impact in report.impacts)
     unknown = f", {report.unknown:,} unknown" if report.unknown else ""
     return f"{site}{count(report.endpoints, 'running endpoint')}: {hit:,} affected{unknown}."
 

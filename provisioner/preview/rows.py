@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from provisioner.domain.finding import Finding
 from provisioner.preview import phrases
 from provisioner.preview.effect import Effect
 from provisioner.preview.report import FieldChange, ObjectChange, Report
@@ -93,8 +94,8 @@ def finding_rows(report: Report) -> Iterator[Row]:
     """Findings that are new, then those that are fixed: what became of it, severity, rule, message and hint."""
     for state, found in (("new", report.findings.new), ("fixed", report.findings.fixed)):
         for one in found:
-            hint = f" ({one.finding.hint})" if one.finding.hint else ""
-            yield Row((state, one.finding.severity.value, one.finding.rule, f"{one.finding.message}{hint}"))
+            told = f"{one.finding.message}{_hint(one.finding)}"
+            yield Row((state, one.finding.severity.value, one.finding.rule, told))
 
 
 def failure_rows(report: Report) -> Iterator[Row]:
@@ -103,4 +104,8 @@ def failure_rows(report: Report) -> Iterator[Row]:
         for failure in tier.failures:
             many = f" and {failure.units - 1:,} more" if failure.units > 1 else ""
             for finding in failure.findings:
-                yield Row((tier.name, f"{failure.example}{many}", failure.side, str(finding)))
+                yield Row((tier.name, f"{failure.example}{many}", failure.side, f"{finding}{_hint(finding)}"))
+
+
+def _hint(finding: Finding) -> str:
+    return f" ({finding.hint})" if finding.hint else ""

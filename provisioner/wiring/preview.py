@@ -136,8 +136,12 @@ class _Change:
 def _read_change(settings: Settings, question: Question, folder: Path, talk: Talk) -> _Change:
     talk.doing("reading the repository")
     repository = Repository(folder)
-    head = repository.revision(question.head, option="--head") if question.head else WORKING_TREE
-    base = repository.revision(question.base, option="--base") if question.base else repository.fork_point(head)
+    head = repository.revision(question.head, option="--head") if question.head is not None else WORKING_TREE
+    base = (
+        repository.revision(question.base, option="--base")
+        if question.base is not None
+        else repository.fork_point(head)
+    )
     own = question.catalog or settings.catalog
     overlay = None if own is None else repository.inside(own) or own.absolute()
     site = _site(settings, question, repository, talk)

@@ -12,6 +12,9 @@ from provisioner.preview.rules.values import DRIFT, STEERS
 
 VERSION = "TemplateVersion"
 """Stands as kind for one entry of a template's `spec.versions`, without its values and objects."""
+UNREADABLE = "UnreadableObjects"
+"""Stands as kind for the objects of a version where not every document is one."""
+NO_OBJECTS = "not every document in it is a Kubernetes object: no tenant cluster can take it"
 
 _PLATFORM = (
     "VirtualClusterTemplate VirtualClusterInstance ArgoCDApplicationTemplate ArgoCDApplication StackTemplate "
@@ -44,6 +47,7 @@ PUBLISHED_RULES: tuple[Rule, ...] = (
     rule(VERSION, r"template\.spaceTemplate", Effect.CONFIG_RELOAD, "objects beside the tenant's control plane change"),
     rule(VERSION, r"parameters\[[^]]*\]\.", Effect.NOTHING, "it is asked of tenant clusters that are made later"),
     rule(VERSION, r"parameters", Effect.CONFIG_RELOAD, _NOT_RENDERED),
+    rule(UNREADABLE, r"", Effect.PODS_RESTART, NO_OBJECTS),
     rule("VirtualClusterTemplate", r"$", Effect.NOTHING, _UNUSED, way=Way.ADDED),
     rule("VirtualClusterTemplate", r"$", Effect.NOTHING, f"{_FROZEN}: TemplateNotFound", way=Way.REMOVED),
     # [P] Application templates have no versions: what is made from them follows.

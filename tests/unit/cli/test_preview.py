@@ -119,6 +119,8 @@ def test_revision_that_is_not_there_ends_with_1_and_a_hint(
     told = capsys.readouterr().err
     assert "error: finding the revision of `--head`" in told
     assert "hint: `git fetch origin nowhere`, then `--head FETCH_HEAD`" in told
+    assert main(["preview", "--base", ""]) == 1  # a variable that a pipeline did not set
+    assert "hint: give `--base` a branch, a tag or a commit" in capsys.readouterr().err
 
 
 def test_site_of_the_installation_is_taken_and_told_where_none_is_named(

@@ -140,7 +140,7 @@ def test_nothing_is_said_to_happen_only_where_all_could_be_previewed() -> None:
     same, broken = Rendition(objects=(settings("one", "x"),)), Rendition(failure=(wrong("no such value"),))
     other = Rendition(objects=(settings("one", "y"),))
     blind = report({case(): same}, {case(): broken})
-    assert phrases.headline(blind) == "1 unit could not be previewed: what happens to them is not known"
+    assert phrases.headline(blind) == "1 unit could not be previewed: what happens to it is not known"
     both = report(
         {case(): same, case("shared"): same}, {case(): broken, case("shared"): other}, endpoints=[running("ep-1")]
     )
@@ -157,3 +157,11 @@ def test_workload_that_reads_alike_is_no_object_to_read_but_restarts() -> None:
     text = report_markdown(found, exit_code=3)
     assert "its manifests read alike, its pods are new" in text
     assert "StatefulSet" not in text
+
+
+def test_findings_that_only_stay_are_one_line() -> None:
+    old = {case(): Rendition(objects=(settings("one", "x"),), findings=(wrong("odd"),))}
+    new = {case(): Rendition(objects=(settings("one", "y"),), findings=(wrong("odd"),))}
+    text = report_markdown(report(old, new), exit_code=0)
+    assert "\n1 finding on both sides.\n" in text
+    assert "Findings" not in text

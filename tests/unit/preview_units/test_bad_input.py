@@ -11,6 +11,7 @@ import pytest
 from provisioner.catalog.pack import example_site
 from provisioner.domain.errors import RejectedError
 from provisioner.preview.report import Report
+from provisioner.preview.rows import failure_rows
 from provisioner.preview.verdict import exit_code
 from tests.unit.preview_units.repository import MODELS, Workplace, failures, git, tiers
 
@@ -76,9 +77,37 @@ def test_tier_without_its_head_file_is_told(workplace: Workplace) -> None:
     assert "templates/shared/tier.yaml" in only(workplace.preview(), "shared")
 
 
-def test_wrong_type_in_a_tier_is_told_with_its_field(workplace: Workplace) -> None:
-    workplace.edit("templates/shared/tier.yaml", "tenancy: pool", "tenancy: [pool]")
-    assert "tenancy" in only(workplace.preview(), "shared")
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("tenancy: pool", "tenancy: [pool]", "tenancy: reading value: "),
+        ("stack: [external-secrets, prometheus, keda]", "stack: 5", "stack: reading value: "),
+        ("stack: [external-secrets, prometheus, keda]", "stack: [kedaa]", "unknown `kedaa`"),
+    ],
+)
+def test_wrong_value_in_a_tier_is_told_with_its_place_and_what_to_do(
+    workplace: Workplace, before: str, after: str, told: str
+) -> None:
+    workplace.edit("templates/shared/tier.yaml", before, after)
+    workplace.edit("templates/dedicated/tier.yaml", "virtualclusterinstances:", "spaceinstances:")
+    report = workplace.preview()
+    assert told in only(report, "shared")
+    assert only(report, "shared").startswith("templates/shared/tier.yaml:")
+    assert tiers(report)["dedicated"].state == "changed"
+    (row,) = failure_rows(report)
+    assert row.cells[1].startswith("shared")
+    assert row.cells[3].endswith(")")
+
+
+def test_policy_that_is_no_object_is_an_error_of_the_tiers_that_bring_it(workplace: Workplace) -> None:
+    workplace.write("policies/admission/host-access/policy.yaml", "spec: 5\n")
+    report = workplace.preview(tiers=("dedicated",))
+    told = [one.finding.message for one in report.findings.new if one.finding.rule == "objects-unreadable"]
+    assert told == [
+        "changing VirtualClusterTemplate tenantry-dedicated: not every document in it is a Kubernetes object: "
+        "no tenant cluster can take it"
+    ]
+    assert exit_code(report) == 4
 
 
 def test_model_that_cannot_be_read_is_told_beside_the_tiers(workplace: Workplace) -> None:
