@@ -23,8 +23,14 @@ VARIABLES: Mapping[str, str] = {
     "TENANTRY_DATABASE_URL": "where the database is: postgresql://… or sqlite:///…",
     "TENANTRY_SERVE_ADDR": "host:port the REST API listens on; default: 127.0.0.1:8400",
     "TENANTRY_URL": "where the command line finds the REST API; default: http://127.0.0.1:8400",
-    "TENANTRY_OPERATOR_KEY_FILE": "file with the operator's key: the API accepts it, the command line sends it",
+    "TENANTRY_OPERATOR_KEY_FILE": "file with an operator's key: the command line sends it; the first start of the API "
+    "makes it an administrator's, or makes a key and writes it there",
     "TENANTRY_GATEWAY_KEY_FILE": "file with the key by which gateways fetch snapshots",
+    "TENANTRY_CUSTOMER_CREATE": "`on` lets customers' keys with the scope endpoints:write make and delete endpoints of "
+    "their tenant; default: off",
+    "TENANTRY_TEAM_SCOPING": "`off` lets every key of a tenant use every endpoint of it, whatever teams they have; "
+    "default: on",
+    "TENANTRY_AUDIT_RETENTION": "days for which audit events are kept; default: 400",
     "TENANTRY_API_KEY": "a customer's key, for `tenantry endpoint chat`",
     "TENANTRY_CLIENT_CERT": "PEM: our client certificate towards tenants' Gateways",
     "TENANTRY_CLIENT_KEY": "PEM: its private key",
@@ -40,6 +46,7 @@ VARIABLES: Mapping[str, str] = {
 
 
 _LONGEST_SECRET = 512
+_MOST_DAYS = 36_500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +84,9 @@ class Settings:
     git: Mapping[str, str]
     listen: Listen
     admin: Listen | None
+    customer_create: bool
+    team_scoping: bool
+    audit_retention_days: int
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -106,6 +116,9 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         git={name: environ[name] for name in ("GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_AUTH_SOCK") if name in environ},
         listen=parse_listen("LISTEN_ADDR", environ.get("LISTEN_ADDR") or ":8080"),
         admin=parse_listen("ADMIN_ADDR", admin) if admin else None,
+        customer_create=_switch(environ, "TENANTRY_CUSTOMER_CREATE", default=False),
+        team_scoping=_switch(environ, "TENANTRY_TEAM_SCOPING", default=True),
+        audit_retention_days=_days(environ, "TENANTRY_AUDIT_RETENTION", 400),
     )
 
 
@@ -149,6 +162,30 @@ def _secret(what: str, file: Path, *, hint: str) -> str:
         fact = f"not one line of 1 to {_LONGEST_SECRET} visible ASCII characters"
         raise RejectedError(f"reading the {what} `{file}`: {fact}", reason="NoSecret", hint=hint)
     return secret
+
+
+def _switch(environ: Mapping[str, str], variable: str, *, default: bool) -> bool:
+    value = environ.get(variable)
+    if not value:
+        return default
+    if value.lower() not in ("on", "off"):
+        raise RejectedError(
+            f"reading the environment: {variable} wants on or off, found: {value!r}",
+            reason="BadSetting",
+            hint=f"for example {variable}=on",
+        )
+    return value.lower() == "on"
+
+
+def _days(environ: Mapping[str, str], variable: str, default: int) -> int:
+    value = environ.get(variable) or str(default)
+    if not (value.isascii() and value.isdecimal() and 1 <= int(value[:6]) <= _MOST_DAYS and len(value) <= 5):
+        raise RejectedError(
+            f"reading the environment: {variable} wants 1 to {_MOST_DAYS} days, found: {value[:80]!r}",
+            reason="BadSetting",
+            hint=f"for example {variable}={default}",
+        )
+    return int(value)
 
 
 def _url(environ: Mapping[str, str], variable: str, default: str) -> str:

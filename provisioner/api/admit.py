@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from provisioner.admission import admit_endpoint
+from provisioner.api.customer import customer_refusal
+from provisioner.api.find import require_tenant
 from provisioner.api.readable import readable
 from provisioner.api.services import Services
 from provisioner.catalog.fields import shown
+from provisioner.domain.access import Principal
 from provisioner.domain.endpoint import EndpointRequest
 from provisioner.domain.errors import RejectedError, RetryableError
 from provisioner.domain.finding import Finding, unknown_name_hint
@@ -18,10 +21,22 @@ from provisioner.domain.plan import EndpointPlan
 
 
 async def admit_request(
-    raw: Any, services: Services, *, endpoint_id: EndpointId
+    raw: Any, services: Services, caller: Principal, *, endpoint_id: EndpointId
 ) -> tuple[EndpointRequest, EndpointPlan]:
     """Request and plan of a JSON value. Raises RejectedError with every finding, those of the policies that the tenant
-    cluster would ask among them."""
+    cluster would ask among them; a customer is told no more of them than a customer may know. NotFoundError
+    (`TenantUnknown`) for a tenant that the caller does not reach."""
+    if tenant := _text(raw, "tenant"):
+        require_tenant(tenant, caller)
+    try:
+        return await _admit(raw, services, endpoint_id)
+    except RejectedError as error:
+        if caller.is_customer:
+            raise customer_refusal(error) from error
+        raise
+
+
+async def _admit(raw: Any, services: Services, endpoint_id: EndpointId) -> tuple[EndpointRequest, EndpointPlan]:
     tenant_name = _text(raw, "tenant")
     tenant = await services.store.tenants.find(tenant_name) if tenant_name else None
     unknown = (await _unknown_tenant(tenant_name, services),) if tenant_name and tenant is None else ()

@@ -13,20 +13,34 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from provisioner.api.credentials import bearer, require_operator
+from provisioner.api.callers import Callers
+from provisioner.api.credentials import authenticate, require_gateway
 from provisioner.api.exchange import Exchange
-from provisioner.api.problems import problem_response
-from provisioner.api.routes import catalog, endpoints, fleet, health, internal, keys, operations, tenants
+from provisioner.api.problems import nothing_here, problem_response
+from provisioner.api.routes import audit, catalog, endpoints, fleet, health, internal, keys, operations, tenants
 from provisioner.api.routes.schemas import PROBLEMS, describe_by_hand
 from provisioner.api.services import Services
 from provisioner.api.snapshots import SnapshotFeed
 from provisioner.catalog.fields import shown
-from provisioner.domain.errors import NotFoundError, RejectedError, TenantryError
+from provisioner.domain.errors import RejectedError, TenantryError
 from provisioner.domain.finding import Finding
 from provisioner.domain.ids import Ids
 from provisioner.store.interface import Store
 
 PREFIX = "/v1"
+NOUNS = (
+    audit,
+    catalog,
+    endpoints,
+    fleet,
+    keys,
+    operations,
+    tenants,
+)
+"""What anybody with a key may ask for, each route as far as the key's scopes go."""
+
+DOORS = (internal,)
+"""What our own gateways ask for, with a credential of their own."""
 
 
 def create_app(services: Services) -> FastAPI:
@@ -34,14 +48,14 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="Tenantry", version="1", description="Managed-inference endpoints", redoc_url=None)
     app.state.services = services
     app.state.snapshots = SnapshotFeed(services.store.snapshots, is_stopping=services.is_stopping)
-    for noun in (catalog, tenants, endpoints, fleet, operations, keys):
+    app.state.callers = Callers(services.store.keys, clock=services.clock)
+    for noun in NOUNS:
+        # A route that forgets to name a scope still asks for a key.
+        app.include_router(noun.router, prefix=PREFIX, dependencies=[Depends(authenticate)], responses=PROBLEMS)
+    for door in DOORS:
         app.include_router(
-            noun.router,
-            prefix=PREFIX,
-            dependencies=[Depends(bearer), Depends(require_operator)],
-            responses=PROBLEMS,
+            door.router, prefix="/internal", dependencies=[Depends(require_gateway)], include_in_schema=False
         )
-    app.include_router(internal.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return _with_health(app, services.store, services.ids)
 
@@ -72,8 +86,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException) and error.status_code == 405:
         wrong = RejectedError(f"routing: {request.method} is not allowed here", reason="MethodNotAllowed")
         return problem_response(wrong, request_id=request.state.request_id)
-    nothing = NotFoundError("routing: there is nothing here", hint="`/docs` lists every path")
-    return problem_response(nothing, request_id=request.state.request_id)
+    return problem_response(nothing_here(), request_id=request.state.request_id)
 
 
 async def _answer_validation_error(request: Request, error: Exception) -> Response:

@@ -1,29 +1,31 @@
-"""Who may call: the operator's key for the API, the gateways' key for the snapshot, nobody else.
+"""Who may call: whoever has a key of `api_keys`, each as far as its scopes go; gateways have a credential of their own.
 
-A customer's key is told that it may not, without a word about what there is. Digests are compared in constant time.
+A route names what it needs: `require(scope)` for the provider's people, `require_or_customer(scope)` where customers
+come too. For a customer the provider's routes do not exist, so their answer is the one for an unknown path. Digests are
+compared in constant time.
 """
 
 from __future__ import annotations
 
 import hmac
 import re
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 
+from provisioner.api.callers import Callers
+from provisioner.api.problems import nothing_here
 from provisioner.api.services import Services
+from provisioner.domain.access import Principal, Scope
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.key import key_digest
 
-OPERATOR = "operator"
-"""The actor that operations are stored with."""
+_KEY = re.compile(r"[\x21-\x7e]{1,512}")
 
-_CUSTOMER_KEY = re.compile(r"tnt-[A-Za-z0-9_-]{43}")
-_MAX_KEY_LENGTH = 512
-
-bearer = HTTPBearer(auto_error=False)
-"""Puts the scheme into the OpenAPI document."""
+_bearer = HTTPBearer(auto_error=False, description="an API key: `Authorization: Bearer <key>`")
+"""Puts the scheme into the OpenAPI document; the scopes beside it are those that a route needs."""
 
 
 async def services_of(request: Request) -> Services:
@@ -35,27 +37,98 @@ async def services_of(request: Request) -> Services:
 ServicesDependency = Annotated[Services, Depends(services_of)]
 
 
-async def require_operator(request: Request, services: ServicesDependency) -> None:
-    """Let the operator pass. Raises RejectedError `Unauthorized`, or `Forbidden` for a customer's key."""
-    _require(request, services.operator_key_digest)
+async def authenticate(request: Request) -> Principal:
+    """The caller. Raises RejectedError `Unauthorized`."""
+    callers: Callers = request.app.state.callers
+    caller = await callers.find(_sent_key(request))
+    if caller is None:
+        raise RejectedError(
+            "authenticating: the key is not known, or no longer", reason="Unauthorized", hint="check the key"
+        )
+    request.state.caller = caller
+    return caller
+
+
+CallerDependency = Annotated[Principal, Depends(authenticate)]
+
+
+def require(scope: Scope) -> Any:
+    """A dependency: the caller, one of the provider's with this permission.
+
+    Raises RejectedError `Forbidden` that names the scope; for a customer there is nothing at all.
+    """
+
+    async def permitted(caller: CallerDependency, _: Annotated[object, Depends(_bearer)]) -> Principal:
+        if caller.is_customer:
+            raise nothing_here()
+        if not caller.may(scope):
+            raise _lacking(scope)
+        return caller
+
+    return _needing(scope, permitted)
+
+
+def require_or_customer(scope: Scope) -> Any:
+    """A dependency: the caller, whoever has this permission. Raises RejectedError `Forbidden`."""
+
+    async def permitted(caller: CallerDependency, _: Annotated[object, Depends(_bearer)]) -> Principal:
+        if not caller.may(scope):
+            raise _forbidden() if caller.is_customer else _lacking(scope)
+        return caller
+
+    return _needing(scope, permitted)
+
+
+def require_or_serving_customer(scope: Scope) -> Any:
+    """A dependency as above, where customers may serve themselves. Raises RejectedError `CustomerCreateOff` where the
+    installation has not switched that on."""
+
+    async def permitted(
+        caller: CallerDependency, services: ServicesDependency, _: Annotated[object, Depends(_bearer)]
+    ) -> Principal:
+        if caller.is_customer and not services.customers_create:
+            raise RejectedError(
+                "authorising: customers do not make endpoints themselves here",
+                reason="CustomerCreateOff",
+                hint="ask your provider for the endpoint",
+            )
+        if not caller.may(scope):
+            raise _forbidden() if caller.is_customer else _lacking(scope)
+        return caller
+
+    return _needing(scope, permitted)
 
 
 async def require_gateway(request: Request, services: ServicesDependency) -> None:
-    """Let a gateway pass. Raises RejectedError `Unauthorized` or `Forbidden`."""
-    _require(request, services.gateway_key_digest)
+    """Let a gateway pass. Raises RejectedError `Unauthorized`."""
+    if not hmac.compare_digest(key_digest(_sent_key(request)), services.gateway_key_digest):
+        raise RejectedError("authenticating: the key is not known", reason="Unauthorized", hint="check the key")
 
 
-def _require(request: Request, digest: str) -> None:
-    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    key = key.strip()
-    if scheme.lower() != "bearer" or not key or len(key) > _MAX_KEY_LENGTH:
+def _needing(scope: Scope, permitted: Callable[..., Awaitable[Principal]]) -> Any:
+    return Security(permitted, scopes=[scope.value])
+
+
+def _sent_key(request: Request) -> str:
+    """The one key of a request. Raises RejectedError `Unauthorized`, without repeating what was sent."""
+    sent = request.headers.getlist("Authorization")
+    scheme, _, key = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
+    key = key.strip(" ")
+    if scheme.lower() != "bearer" or not _KEY.fullmatch(key):
+        what = "more than one key was sent" if len(sent) > 1 else "no key was sent"
         raise RejectedError(
-            "authenticating: no key was sent",
-            reason="Unauthorized",
-            hint="send `Authorization: Bearer <key>`",
+            f"authenticating: {what}", reason="Unauthorized", hint="send `Authorization: Bearer <key>` once"
         )
-    if hmac.compare_digest(key_digest(key.encode("utf-8", "surrogateescape")), digest):
-        return
-    if _CUSTOMER_KEY.fullmatch(key):
-        raise RejectedError("authorising: this key may not call this", reason="Forbidden")
-    raise RejectedError("authenticating: the key is not known", reason="Unauthorized", hint="check the key")
+    return key
+
+
+def _lacking(scope: Scope) -> RejectedError:
+    return RejectedError(
+        f"authorising: the key lacks the scope: {scope}",
+        reason="Forbidden",
+        hint="use a key whose role and scopes have it; an administrator makes one with `tenantry key create`",
+    )
+
+
+def _forbidden() -> RejectedError:
+    return RejectedError("authorising: this key may not call this", reason="Forbidden")

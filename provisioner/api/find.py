@@ -1,20 +1,40 @@
-"""Finds what a caller names: an endpoint by id or by `tenant/name`, and what an operation is about."""
+"""Finds what a caller names: an endpoint by id or by `tenant/name`, an operation, a key, and what each is about.
+
+What the caller does not reach is not found, in the very words for what does not exist.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 from provisioner.api.readable import readable
+from provisioner.domain.access import Principal
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import NotFoundError
-from provisioner.domain.ids import EndpointId
+from provisioner.domain.ids import EndpointId, KeyId, OperationId
+from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.store.interface import Store
+
+NOBODY = ""
+"""No tenant has this name: a list of it is empty."""
 
 _MAX_LENGTH = 127  # a tenant, a slash, a name
 
 
-async def find_endpoint(reference: str, store: Store) -> Endpoint:
+def sees(caller: Principal, endpoint: Endpoint) -> bool:
+    """Whether the endpoint exists for the caller."""
+    return caller.reaches_endpoint(endpoint.tenant, endpoint.plan.team, endpoint.id)
+
+
+def narrowed(tenant: str | None, caller: Principal) -> str | None:
+    """The tenant that a list is to be of, None for all of them: what the caller asked for, as far as it reaches."""
+    if tenant is not None and not caller.reaches(tenant):
+        return NOBODY
+    return tenant if caller.tenant is None else caller.tenant
+
+
+async def find_endpoint(reference: str, store: Store, caller: Principal) -> Endpoint:
     """The endpoint. Raises NotFoundError."""
     tenant, slash, name = reference.partition("/")
     found: Endpoint | None = None
@@ -22,12 +42,38 @@ async def find_endpoint(reference: str, store: Store) -> Endpoint:
         with suppress(NotFoundError):  # told below, in one way for ids and names
             looking = store.endpoints.find(tenant, name) if slash else store.endpoints.get(EndpointId(reference))
             found = await looking
-    if found is None:
+    if found is None or not sees(caller, found):
         raise NotFoundError(
             f"finding endpoint: there is none with this id or name: {reference[:_MAX_LENGTH]}",
             hint="name it `ep-…` or `tenant/name`; `tenantry endpoint list` shows all",
         )
     return found
+
+
+async def find_operation(operation: str, store: Store, caller: Principal) -> Operation:
+    """The operation. Raises NotFoundError."""
+    found: Operation | None = None
+    with suppress(NotFoundError):
+        found = await store.operations.get(OperationId(operation))
+    if found is None or not caller.reaches(found.tenant):
+        raise NotFoundError(f"finding the operation: there is none with the id: {operation[:_MAX_LENGTH]}")
+    return found
+
+
+async def find_key(key: str, store: Store, caller: Principal) -> ApiKey:
+    """The key. Raises NotFoundError."""
+    found: ApiKey | None = None
+    with suppress(NotFoundError):
+        found = await store.keys.get(KeyId(key))
+    if found is None or not _reaches_key(caller, found):
+        raise NotFoundError(f"finding the key: there is none with the id: {key[:_MAX_LENGTH]}")
+    return found
+
+
+def require_tenant(tenant: str, caller: Principal) -> None:
+    """Let a caller pass that reaches the tenant. Raises NotFoundError (`TenantUnknown`), as for one that is not."""
+    if not caller.reaches(tenant):
+        raise NotFoundError(f"finding the tenant: there is none named: {tenant[:_MAX_LENGTH]}", reason="TenantUnknown")
 
 
 async def subject_of(operation: Operation, store: Store) -> Endpoint | None:
@@ -40,10 +86,10 @@ async def subject_of(operation: Operation, store: Store) -> Endpoint | None:
         return None
 
 
-async def ended_delete(reference: str, store: Store) -> Operation | None:
+async def ended_delete(reference: str, store: Store, caller: Principal) -> Operation | None:
     """The delete by which the endpoint went, if it is among the newest operations: deleting again changes nothing."""
     tenant, slash, _ = reference.partition("/")
-    for operation in readable(await store.operations.browse(tenant=tenant if slash else None)):
+    for operation in readable(await store.operations.browse(tenant=narrowed(tenant if slash else None, caller))):
         asked = operation.request
         names = (operation.subject, f"{asked.get('tenant')}/{asked.get('name')}")
         if (
@@ -53,3 +99,7 @@ async def ended_delete(reference: str, store: Store) -> Operation | None:
         ):
             return operation
     return None
+
+
+def _reaches_key(caller: Principal, key: ApiKey) -> bool:
+    return caller.tenant is None or key.tenant == caller.tenant

@@ -34,17 +34,24 @@ _STATUS_OF_REASON: Mapping[str, HTTPStatus] = {
     "IdempotencyKeyMissing": HTTPStatus.BAD_REQUEST,
     "Unauthorized": HTTPStatus.UNAUTHORIZED,
     "Forbidden": HTTPStatus.FORBIDDEN,
+    "CustomerCreateOff": HTTPStatus.FORBIDDEN,
+    "TooManyKeys": HTTPStatus.TOO_MANY_REQUESTS,
     "NameTaken": HTTPStatus.CONFLICT,
     "BodyTooLarge": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "MethodNotAllowed": HTTPStatus.METHOD_NOT_ALLOWED,
 }
-"""Rejections that HTTP has a closer word for than 422."""
+"""Reasons that HTTP has a closer word for than 422 or 503."""
+
+
+def nothing_here() -> NotFoundError:
+    """For a path that does not exist, or not for this caller: the answer is the same."""
+    return NotFoundError("routing: there is nothing here", hint="`/docs` lists every path")
 
 
 def problem_response(error: TenantryError, *, request_id: str) -> Response:
     """The answer for a domain error."""
     kind, status = next((kind, status) for cls, kind, status in _KINDS if isinstance(error, cls))
-    if isinstance(error, RejectedError):
+    if isinstance(error, RejectedError | RetryableError):
         status = _STATUS_OF_REASON.get(error.reason, status)
     problem = Problem(
         type=f"urn:tenantry:error:{kind}",

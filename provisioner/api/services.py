@@ -30,11 +30,12 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Stores, catalog, site, time, ids, and the digests of the two credentials that are accepted.
+    """Stores, catalog, site, time, ids, and the digest of the gateways' credential.
 
     `wake_worker` is called after an operation was stored, `wake_reconciler` after keys changed; both may do nothing,
     since both sides also poll. `refusals` says what the tenant cluster's policies would refuse of a plan's manifests.
-    `is_stopping` ends waiting requests early, so that a process can stop at once.
+    `is_stopping` ends waiting requests early, so that a process can stop at once. `customers_create` lets customers
+    make and delete endpoints of their own.
     """
 
     store: Store
@@ -42,9 +43,9 @@ class Services:
     site: Site
     clock: Clock
     ids: Ids
-    operator_key_digest: str
     gateway_key_digest: str
     refusals: Callable[[EndpointPlan], tuple[Finding, ...]] = _nothing_refused
     wake_worker: Callable[[], None] = _nobody
     wake_reconciler: Callable[[], None] = _nobody
     is_stopping: Callable[[], bool] = _never
+    customers_create: bool = False

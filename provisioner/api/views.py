@@ -7,10 +7,12 @@ from datetime import datetime
 
 from provisioner.domain.conditions import Stage, StageName, StageState, current_stage
 from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import Operation, StepRecord, Verb
 from provisioner.domain.snapshot import Snapshot
 from provisioner.wire.endpoint import EndpointView, Identifiers, ModelState, ScalingView
 from provisioner.wire.fleet import FleetView, RequestView, RunningEndpointView
+from provisioner.wire.key import KeyView
 from provisioner.wire.operation import OperationView, StageView, StepView
 
 
@@ -52,6 +54,25 @@ def endpoint_view(endpoint: Endpoint, now: datetime) -> EndpointView:
         scaling=ScalingView(min_replicas=plan.runtime.min_replicas, max_replicas=plan.runtime.max_replicas),
         created_at=endpoint.created_at,
         updated_at=endpoint.updated_at,
+    )
+
+
+def key_view(key: ApiKey) -> KeyView:
+    """A key by its prefix, with what it may do spelt out."""
+    return KeyView(
+        id=key.id,
+        name=key.name,
+        prefix=key.prefix,
+        role=key.role,
+        scopes=tuple(sorted(key.permitted)),
+        tenant=key.tenant,
+        team=key.team,
+        endpoints=key.endpoints,
+        created_at=key.created_at,
+        created_by=key.created_by,
+        expires_at=key.expires_at,
+        revoked_at=key.revoked_at,
+        last_used_at=key.last_used_at,
     )
 
 

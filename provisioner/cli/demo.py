@@ -129,10 +129,11 @@ def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
     timing.parts["creating the endpoint"] -= loading
     created = call_api(
         settings,
-        lambda client: client.create_key(tenant=TENANT, name=KEY_NAME, team=None, endpoints=None, expires_at=None),
+        lambda client: client.create_key(tenant=TENANT, name=KEY_NAME, idempotency_key=new_idempotency_key()),
     )
-    _wait_for_key(endpoint, created.secret)
-    return endpoint, created.secret
+    secret = created.secret or ""  # a new request is answered with it
+    _wait_for_key(endpoint, secret)
+    return endpoint, secret
 
 
 async def _ensure_tenant(client: Client) -> None:
@@ -274,7 +275,7 @@ def _delete(laptop: Laptop, timing: Timing) -> None:
         operation = await show_progress(client.watch_operation(operation.id, timeout_seconds=120), operation)
         for key in await client.list_keys(TENANT):
             if key.name == KEY_NAME:
-                await client.revoke_key(key.id)
+                await client.revoke_key(key.id, idempotency_key=new_idempotency_key())
         return operation, [endpoint.id for endpoint in await client.list_endpoints(None)]
 
     with timing.part("deleting the endpoint"):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from provisioner.cli.operation import new_idempotency_key
 from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view, say
 from provisioner.cli.session import call
 
@@ -37,6 +38,7 @@ def create_key(
             team=team,
             endpoints=endpoints or None,
             expires_at=expires_at.replace(tzinfo=UTC) if expires_at else None,
+            idempotency_key=new_idempotency_key(),
         )
     )
     print_view(created, output)
@@ -56,8 +58,8 @@ def list_keys(
         print_json([key.model_dump(mode="json", by_alias=True) for key in keys])
         return
     print_table(
-        ("key", "name", "tenant", "prefix", "expires", "revoked"),
-        [(k.id, k.name, k.tenant, f"{k.prefix}…", k.expires_at, k.revoked_at) for k in keys],
+        ("key", "name", "role", "tenant", "prefix", "expires", "revoked"),
+        [(k.id, k.name, k.role, k.tenant, f"{k.prefix}…", k.expires_at, k.revoked_at) for k in keys],
     )
 
 
@@ -67,4 +69,4 @@ def revoke_key(key: Annotated[str, typer.Argument(help="Key id, key-…")], outp
 
     Example: tenantry key revoke key-7f3a9c2b1d
     """
-    print_view(call(lambda client: client.revoke_key(key)), output)
+    print_view(call(lambda client: client.revoke_key(key, idempotency_key=new_idempotency_key())), output)

@@ -139,8 +139,9 @@ class Client:
         team: str | None = None,
         endpoints: Sequence[str] | None = None,
         expires_at: datetime | None = None,
+        idempotency_key: str,
     ) -> KeyCreated:
-        """Make a key; the secret is in the answer and nowhere else."""
+        """Make a customer's key; the secret is in the answer and nowhere else, so a repeated request has none."""
         body = {
             "tenant": tenant,
             "name": name,
@@ -148,15 +149,15 @@ class Client:
             "endpoints": list(endpoints) if endpoints is not None else None,
             "expiresAt": expires_at.isoformat() if expires_at else None,
         }
-        return _one(KeyCreated, await self._send("POST", "/keys", body=body))
+        return _one(KeyCreated, await self._send("POST", "/keys", body=body, idempotency_key=idempotency_key))
 
     async def list_keys(self, tenant: str | None = None) -> list[KeyView]:
         """Every key, or a tenant's."""
         return _many(KeyView, await self._send("GET", "/keys", query=_query(tenant)))
 
-    async def revoke_key(self, key: str) -> KeyView:
+    async def revoke_key(self, key: str, *, idempotency_key: str) -> KeyView:
         """Revoke a key."""
-        return _one(KeyView, await self._send("DELETE", _path("keys", key)))
+        return _one(KeyView, await self._send("DELETE", _path("keys", key), idempotency_key=idempotency_key))
 
     async def _poll(self, operation: str, seen: datetime | None, *, wait: float) -> OperationView:
         query = {"wait": f"{wait:.3f}", "seen": seen.isoformat()} if seen else {}

@@ -22,3 +22,15 @@ class AuditEvent:
     before_digest: str = ""
     after_digest: str = ""
     id: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which events are wanted: at `since` or later, before `until`, and equal in whatever else is given."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    tenant: str | None = None
+    actor: str | None = None
+    action: str | None = None
+    subject: str | None = None

@@ -9,11 +9,14 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from provisioner.domain.access import AccessRole, Scope
+from provisioner.domain.access import DEFAULT_SCOPES, ROLE_SCOPES, AccessRole, Principal, Scope
 from provisioner.domain.ids import KeyId
 
-VISIBLE_PREFIX_LENGTH = 10
+_VISIBLE_LENGTH = 10
 """Characters of a key that lists may show: `tnt-` and six of 43 random ones."""
+
+_LONG_ENOUGH = 40
+"""A key from elsewhere that is shorter may be easier to guess than ours: of that nothing is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,34 @@ class ApiKey:
     def is_usable(self, now: datetime) -> bool:
         """Whether the key may be used at `now`."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    @property
+    def permitted(self) -> frozenset[Scope]:
+        """The permissions of its own list, as far as its role has them, or else its role's."""
+        return DEFAULT_SCOPES[self.role] if self.scopes is None else ROLE_SCOPES[self.role] & set(self.scopes)
+
+    @property
+    def principal(self) -> Principal:
+        """The caller that the key stands for."""
+        return Principal(
+            key=self.id,
+            name=self.name,
+            role=self.role,
+            scopes=self.permitted,
+            tenant=self.tenant,
+            team=self.team,
+            endpoints=self.endpoints,
+        )
+
+    def administers(self, now: datetime) -> bool:
+        """Whether somebody can make other keys of every kind with it at `now`."""
+        is_admin = self.role is AccessRole.ADMIN and self.tenant is None and Scope.KEYS_WRITE in self.permitted
+        return is_admin and self.is_usable(now)
+
+
+def visible_prefix(secret: str) -> str:
+    """What lists show of a key, so that people know which one it is."""
+    return secret[:_VISIBLE_LENGTH] if len(secret) >= _LONG_ENOUGH else ""
 
 
 def key_digest(secret: str | bytes) -> str:

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from provisioner.domain.conditions import Stage, StageName, StageState
 from provisioner.domain.endpoint import Endpoint, Phase
-from provisioner.domain.key import VISIBLE_PREFIX_LENGTH, ApiKey, key_digest
+from provisioner.domain.key import ApiKey, key_digest, visible_prefix
 from provisioner.domain.snapshot import Backend
 from provisioner.endpoints.observe import wanted_replicas
 from provisioner.endpoints.progress import load_endpoint, record_stages, save_endpoint, wait_for
@@ -109,7 +109,7 @@ def _probe_key(attempt: EndpointAttempt, endpoint: Endpoint, secret: str) -> Api
         id=attempt.world.ids.key(),
         name=_key_name(attempt),
         digest=key_digest(secret),
-        prefix=secret[:VISIBLE_PREFIX_LENGTH],
+        prefix=visible_prefix(secret),
         tenant=endpoint.tenant,
         team=endpoint.plan.team,
         endpoints=(endpoint.id,),

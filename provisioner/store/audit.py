@@ -1,21 +1,70 @@
-"""Audit rows: one for every accepted operation and one for how it ended, written in the transaction they tell of."""
+"""Audit rows: one for every change that was asked for and one for how an operation ended, written in the transaction
+they tell of. Append only, but for the oldest, which `trim` drops when their time is over.
+
+`record_operation` is for operations, `record_audit` for changes made at once: keys, teams, models.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, insert
+from pydantic import TypeAdapter
+from sqlalchemy import ColumnElement, Row, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from provisioner.domain.audit import AuditEvent, AuditFilter
 from provisioner.domain.operation import Operation
+from provisioner.store.database import Database
+from provisioner.store.rows import columns_of, event_from
 from provisioner.store.schema import AUDIT_EVENTS
 
+_UNTOLD = frozenset({"digest", "last_used_at", "version"})
+"""Fields that no digest is made of: what a secret could be checked against, and what changes by itself."""
 
-async def record_audit(
-    connection: AsyncConnection, operation: Operation | Row[Any], outcome: str, *, now: datetime
+
+class SqlAudit:
+    """The AuditStore on a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def newest(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 100) -> Sequence[AuditEvent]:
+        """See AuditStore."""
+        older = () if before is None else (AUDIT_EVENTS.c.id < before,)
+        return await self._find(wanted, *older, order=AUDIT_EVENTS.c.id.desc(), limit=limit)
+
+    async def oldest(self, wanted: AuditFilter, *, after: int = 0, limit: int = 1000) -> Sequence[AuditEvent]:
+        """See AuditStore."""
+        return await self._find(wanted, AUDIT_EVENTS.c.id > after, order=AUDIT_EVENTS.c.id.asc(), limit=limit)
+
+    async def _find(
+        self, wanted: AuditFilter, *more: ColumnElement[bool], order: ColumnElement[Any], limit: int
+    ) -> Sequence[AuditEvent]:
+        found = select(AUDIT_EVENTS).where(*_conditions(wanted), *more).order_by(order).limit(limit)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(found)).all()
+        return [event_from(row) for row in rows]
+
+
+async def record_audit(connection: AsyncConnection, event: AuditEvent) -> None:
+    """Record a change. Its `id` is the database's to give."""
+    await connection.execute(insert(AUDIT_EVENTS).values(columns_of(event, "id")))
+
+
+async def record_operation(
+    connection: AsyncConnection,
+    operation: Operation | Row[Any],
+    outcome: str,
+    *,
+    now: datetime,
+    before_digest: str = "",
+    after_digest: str = "",
 ) -> None:
-    """Record that the operation was `accepted`, or how it ended."""
+    """Record that the operation was `accepted`, is `cancelling`, or how it ended."""
     values = {
         "at": now,
         "tenant": operation.tenant,
@@ -25,5 +74,27 @@ async def record_audit(
         "actor": operation.actor,
         "request_id": operation.request_id,
         "operation": operation.id,
+        "before_digest": before_digest,
+        "after_digest": after_digest,
     }
     await connection.execute(insert(AUDIT_EVENTS).values(values))
+
+
+def digest_of_row(value: Any) -> str:
+    """The SHA-256 of what a row says, as canonical JSON without what could betray a secret; empty for None."""
+    if value is None:
+        return ""
+    kind = type(value)
+    fields = TypeAdapter(kind).dump_python(value, mode="json", exclude=set(_UNTOLD & set(kind.__dataclass_fields__)))
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _conditions(wanted: AuditFilter) -> list[ColumnElement[bool]]:
+    columns = AUDIT_EVENTS.c
+    equal = ("tenant", "actor", "action", "subject")
+    return [
+        *([columns.at >= wanted.since] if wanted.since else []),
+        *([columns.at < wanted.until] if wanted.until else []),
+        *(columns[name] == value for name in equal if (value := getattr(wanted, name)) is not None),
+    ]

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
+from provisioner.domain.audit import AuditEvent, AuditFilter
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import InvariantError
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.key import ApiKey
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
+from provisioner.domain.origin import Origin
 from provisioner.domain.snapshot import Snapshot
 from provisioner.domain.tenant import Tenant
 
@@ -42,12 +45,29 @@ class Turn:
     hint: str | None = None
 
 
+class Records(StrEnum):
+    """Records that are kept for a time only, by table."""
+
+    AUDIT_EVENTS = "audit_events"
+    CHANGED_ENDPOINTS = "changed_endpoints"
+    MUTATIONS = "mutations"
+    USAGE_BATCHES = "usage_batches"
+
+
 @dataclass(frozen=True, slots=True)
 class EncodedSnapshot:
     """A snapshot as the JSON bytes that gateways read, not decoded."""
 
     version: int
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """The key that stands for the request; `is_new` False when the idempotency key was known already."""
+
+    key: ApiKey
+    is_new: bool
 
 
 class OperationStore(Protocol):
@@ -167,7 +187,30 @@ class KeyStore(Protocol):
     """Rows of API keys. Never sees a secret."""
 
     async def add(self, key: ApiKey) -> None:
-        """Store a new key."""
+        """Store a new key within an operation, whose own audit events tell of it."""
+        ...
+
+    async def add_first(self, key: ApiKey, now: datetime) -> bool:
+        """Store an administrator's key unless there is one that may be used; whether it was stored. Of several
+        processes that start together one is told True."""
+        ...
+
+    async def make(self, key: ApiKey, origin: Origin) -> StoredKey:
+        """Store a key on request, with an audit event. The same idempotency key and request digest finds the key that
+        was made before; another digest raises RejectedError (`IdempotencyKeyReused`). NotFoundError (`TenantUnknown`),
+        RetryableError (`TooManyKeys`) after five by the same caller within a minute."""
+        ...
+
+    async def get(self, key: KeyId) -> ApiKey:
+        """By id. NotFoundError."""
+        ...
+
+    async def find(self, digest: str) -> ApiKey | None:
+        """By the digest of its secret."""
+        ...
+
+    async def has_administrator(self, now: datetime) -> bool:
+        """Whether there is a key with which others can be made."""
         ...
 
     async def list(self, *, tenant: str | None = None) -> Sequence[ApiKey]:
@@ -182,8 +225,17 @@ class KeyStore(Protocol):
         """A number that grows with every change of a row."""
         ...
 
+    async def withdraw(self, key: KeyId, origin: Origin, now: datetime) -> ApiKey:
+        """Revoke a key on request, with an audit event; again is fine. NotFoundError, ConflictError (`LastAdminKey`)
+        for the last one with which keys can be made."""
+        ...
+
     async def revoke(self, key: KeyId, now: datetime) -> ApiKey:
-        """Mark it revoked; again is fine. NotFoundError."""
+        """Mark it revoked within an operation, whose own audit events tell of it; again is fine. NotFoundError."""
+        ...
+
+    async def tell_use(self, keys: Collection[KeyId], now: datetime) -> None:
+        """Say that the keys were used; written for each at most every five minutes."""
         ...
 
     async def remove(self, key: KeyId) -> None:
@@ -192,6 +244,26 @@ class KeyStore(Protocol):
 
     async def revoke_endpoint(self, endpoint: EndpointId, now: datetime) -> None:
         """Revoke every key that is bound to this endpoint alone."""
+        ...
+
+
+class AuditStore(Protocol):
+    """Audit events. They are written by the stores of what they tell of, and never changed."""
+
+    async def newest(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 100) -> Sequence[AuditEvent]:
+        """The newest that are wanted, newest first; with `before` those with a lower id."""
+        ...
+
+    async def oldest(self, wanted: AuditFilter, *, after: int = 0, limit: int = 1000) -> Sequence[AuditEvent]:
+        """The oldest that are wanted and have a higher id than `after`, oldest first."""
+        ...
+
+
+class RecordStore(Protocol):
+    """Records that are kept for a time only."""
+
+    async def trim(self, records: Records, before: datetime, *, limit: int) -> int:
+        """Drop at most `limit` records that are older than `before`, and say how many."""
         ...
 
 
@@ -222,6 +294,8 @@ class Store(Protocol):
     endpoints: EndpointStore
     tenants: TenantStore
     keys: KeyStore
+    audit: AuditStore
+    records: RecordStore
     snapshots: SnapshotStore
 
     async def close(self) -> None:

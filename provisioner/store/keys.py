@@ -1,21 +1,40 @@
-"""Rows of API keys: a digest and a visible prefix, never a secret. The API and the publishing step write them."""
+"""Rows of API keys: a digest and a visible prefix, never a secret. The API and the publishing step write them.
+
+Who makes or revokes a key on request leaves an audit event in the same transaction; what an operation does with keys is
+told by the operation's own. Every change takes the row that counts changes first where it has to know all keys: so two
+processes agree on who is the last administrator, and on how many keys somebody made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from provisioner.domain.errors import InvariantError, NotFoundError
+from provisioner.domain.access import AccessRole
+from provisioner.domain.audit import AuditEvent
+from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError, RetryableError
 from provisioner.domain.ids import EndpointId, KeyId
 from provisioner.domain.key import ApiKey
+from provisioner.domain.origin import Origin
+from provisioner.store.audit import digest_of_row, record_audit
 from provisioner.store.changes import count_change, read_changes
 from provisioner.store.database import Database
+from provisioner.store.interface import StoredKey
+from provisioner.store.repeats import earlier_subject
 from provisioner.store.rows import columns_of, key_from, value_or_error, values_only
 from provisioner.store.schema import API_KEYS, TENANTS
 from provisioner.store.submit import unknown_tenant
+
+KEYS_PER_MINUTE = 5
+"""How many keys one caller may make within a minute."""
+
+_MINUTE = timedelta(minutes=1)
+_USE_IS_TOLD_EVERY = timedelta(minutes=5)
 
 
 class SqlKeys:
@@ -28,13 +47,55 @@ class SqlKeys:
         """See KeyStore."""
         try:
             async with self._database.write() as connection:
-                named = select(TENANTS.c.name).where(TENANTS.c.name == key.tenant)
-                if key.tenant is not None and not await connection.scalar(named):
-                    raise unknown_tenant(key.tenant)
-                await connection.execute(insert(API_KEYS).values(columns_of(key)))
+                await _insert(connection, key)
                 await count_change(connection, API_KEYS)
         except IntegrityError:
-            raise InvariantError(f"storing the key: its id or digest exists already: {key.id}") from None
+            raise _stored_already(key) from None
+
+    async def add_first(self, key: ApiKey, now: datetime) -> bool:
+        """See KeyStore."""
+        try:
+            async with self._database.write() as connection:
+                await count_change(connection, API_KEYS)
+                if await _administrators(connection, now):
+                    return False
+                await _insert(connection, key)
+                await record_audit(connection, _event("key.create", None, key, actor="server", request_id="", now=now))
+                return True
+        except IntegrityError:
+            raise _stored_already(key) from None
+
+    async def make(self, key: ApiKey, origin: Origin) -> StoredKey:
+        """See KeyStore."""
+        now = key.created_at
+        try:
+            async with self._database.write() as connection:
+                await count_change(connection, API_KEYS)
+                earlier = await earlier_subject(connection, origin, tenant=key.tenant or "", subject=key.id, now=now)
+                if earlier is not None:
+                    return StoredKey(await _get(connection, KeyId(earlier)), is_new=False)
+                await _require_patience(connection, key.created_by, now)
+                await _insert(connection, key)
+                await record_audit(connection, _asked("key.create", None, key, origin, now))
+        except IntegrityError:
+            raise _stored_already(key) from None
+        return StoredKey(key, is_new=True)
+
+    async def get(self, key: KeyId) -> ApiKey:
+        """See KeyStore."""
+        async with self._database.read() as connection:
+            return await _get(connection, key)
+
+    async def find(self, digest: str) -> ApiKey | None:
+        """See KeyStore."""
+        async with self._database.read() as connection:
+            row = (await connection.execute(select(API_KEYS).where(API_KEYS.c.digest == digest))).one_or_none()
+        return None if row is None else key_from(row)
+
+    async def has_administrator(self, now: datetime) -> bool:
+        """See KeyStore."""
+        async with self._database.read() as connection:
+            return bool(await _administrators(connection, now))
 
     async def list(self, *, tenant: str | None = None) -> Sequence[ApiKey]:
         """See KeyStore."""
@@ -54,6 +115,26 @@ class SqlKeys:
         async with self._database.read() as connection:
             return await read_changes(connection, API_KEYS)
 
+    async def withdraw(self, key: KeyId, origin: Origin, now: datetime) -> ApiKey:
+        """See KeyStore."""
+        async with self._database.write() as connection:
+            await count_change(connection, API_KEYS)
+            before = await _get(connection, key)
+            await earlier_subject(connection, origin, tenant=before.tenant or "", subject=key, now=now)
+            if before.revoked_at is not None:
+                return before
+            left = await _administrators(connection, now)
+            if [one.id for one in left] == [key]:
+                raise ConflictError(
+                    f"revoking the key: it is the last with which keys can be made: {key}",
+                    reason="LastAdminKey",
+                    hint="make another key of role admin first",
+                )
+            await connection.execute(update(API_KEYS).where(API_KEYS.c.id == key).values(revoked_at=now))
+            after = replace(before, revoked_at=now)
+            await record_audit(connection, _asked("key.revoke", before, after, origin, now))
+        return after
+
     async def revoke(self, key: KeyId, now: datetime) -> ApiKey:
         """See KeyStore."""
         revoked = update(API_KEYS).values(revoked_at=func.coalesce(API_KEYS.c.revoked_at, now)).returning(API_KEYS)
@@ -61,8 +142,15 @@ class SqlKeys:
             row = (await connection.execute(revoked.where(API_KEYS.c.id == key))).one_or_none()
             await count_change(connection, API_KEYS)
         if row is None:
-            raise NotFoundError(f"revoking the key: there is none with the id: {key}")
+            raise _unknown(key)
         return key_from(row)
+
+    async def tell_use(self, keys: Collection[KeyId], now: datetime) -> None:
+        """See KeyStore."""
+        told = or_(API_KEYS.c.last_used_at.is_(None), API_KEYS.c.last_used_at <= now - _USE_IS_TOLD_EVERY)
+        async with self._database.write() as connection:
+            # No gateway and no list of the reconciler's asks for it: it is not counted as a change.
+            await connection.execute(update(API_KEYS).where(API_KEYS.c.id.in_(keys), told).values(last_used_at=now))
 
     async def remove(self, key: KeyId) -> None:
         """See KeyStore."""
@@ -76,3 +164,66 @@ class SqlKeys:
         async with self._database.write() as connection:
             await connection.execute(update(API_KEYS).where(bound).values(revoked_at=now))
             await count_change(connection, API_KEYS)
+
+
+async def _insert(connection: AsyncConnection, key: ApiKey) -> None:
+    named = select(TENANTS.c.name).where(TENANTS.c.name == key.tenant)
+    if key.tenant is not None and not await connection.scalar(named):
+        raise unknown_tenant(key.tenant)
+    await connection.execute(insert(API_KEYS).values(columns_of(key)))
+
+
+async def _get(connection: AsyncConnection, key: KeyId) -> ApiKey:
+    row = (await connection.execute(select(API_KEYS).where(API_KEYS.c.id == key))).one_or_none()
+    if row is None:
+        raise _unknown(key)
+    return key_from(row)
+
+
+async def _administrators(connection: AsyncConnection, now: datetime) -> list[ApiKey]:
+    admins = select(API_KEYS).where(API_KEYS.c.role == AccessRole.ADMIN, API_KEYS.c.revoked_at.is_(None))
+    found = [key_from(row) for row in await connection.execute(admins)]
+    return [key for key in found if key.administers(now)]
+
+
+async def _require_patience(connection: AsyncConnection, maker: str, now: datetime) -> None:
+    """RetryableError (`TooManyKeys`) when the maker made as many within the last minute as may be made."""
+    newest = select(API_KEYS.c.created_at).where(API_KEYS.c.created_by == maker, API_KEYS.c.created_at > now - _MINUTE)
+    newest = newest.order_by(API_KEYS.c.created_at.desc()).limit(KEYS_PER_MINUTE)
+    moments = (await connection.scalars(newest)).all()
+    if len(moments) < KEYS_PER_MINUTE:
+        return
+    raise RetryableError(
+        f"making a key: one caller may make this many in a minute: {KEYS_PER_MINUTE}",
+        reason="TooManyKeys",
+        hint="wait as long as `Retry-After` says",
+        retry_after_seconds=(moments[-1] + _MINUTE - now).total_seconds(),
+    )
+
+
+def _asked(action: str, before: ApiKey | None, after: ApiKey, origin: Origin, now: datetime) -> AuditEvent:
+    return _event(action, before, after, actor=origin.actor, request_id=origin.request_id, now=now)
+
+
+def _event(
+    action: str, before: ApiKey | None, after: ApiKey, *, actor: str, request_id: str, now: datetime
+) -> AuditEvent:
+    return AuditEvent(
+        at=now,
+        actor=actor,
+        action=action,
+        tenant=after.tenant or "",
+        subject=after.id,
+        outcome="succeeded",
+        request_id=request_id,
+        before_digest=digest_of_row(before),
+        after_digest=digest_of_row(after),
+    )
+
+
+def _stored_already(key: ApiKey) -> InvariantError:
+    return InvariantError(f"storing the key: its id or digest exists already: {key.id}")
+
+
+def _unknown(key: KeyId) -> NotFoundError:
+    return NotFoundError(f"finding the key: there is none with the id: {key}")

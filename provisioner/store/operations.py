@@ -25,7 +25,7 @@ from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import LEASE_SECONDS, Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
 from provisioner.domain.tenant import Tenant
-from provisioner.store.audit import record_audit
+from provisioner.store.audit import record_operation
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
 from provisioner.store.interface import Submitted, Turn
@@ -73,7 +73,7 @@ class SqlOperations:
             row = (await connection.execute(statement.values(marked | said).returning(OPERATIONS))).one_or_none()
             if row is not None:
                 caller = replace(operation_from(row, ()), actor=actor, request_id=request_id)
-                await record_audit(connection, caller, OperationState.CANCELLING, now=now)
+                await record_operation(connection, caller, OperationState.CANCELLING, now=now)
         found = await self.get(operation)
         if found.state not in (OperationState.CANCELLING, OperationState.CANCELLED):
             raise ConflictError(
@@ -142,7 +142,7 @@ class SqlOperations:
         async with self._database.write() as connection:
             row = await hold(connection, operation, fence, now=now, **values)
             if turn.state.is_final:
-                await record_audit(connection, row, turn.state, now=now)
+                await record_operation(connection, row, turn.state, now=now)
 
     async def get(self, operation: OperationId) -> Operation:
         """See OperationStore."""

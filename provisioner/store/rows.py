@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Row
 
+from provisioner.domain.audit import AuditEvent
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import InvariantError
 from provisioner.domain.key import ApiKey
@@ -61,6 +62,11 @@ def tenant_from(row: Row[Any]) -> Tenant:
 def key_from(row: Row[Any]) -> ApiKey:
     """A key."""
     return ApiKey(**_decoded(row, "key `{id}`"))
+
+
+def event_from(row: Row[Any]) -> AuditEvent:
+    """An audit event."""
+    return AuditEvent(**_decoded(row, "audit event `{id}`"))
 
 
 def decoded(value: Any, *, column: str, of: str) -> Any:

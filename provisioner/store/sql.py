@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from provisioner.domain.clock import Clock
+from provisioner.store.audit import SqlAudit
 from provisioner.store.database import Database, open_database
 from provisioner.store.endpoints import SqlEndpoints
-from provisioner.store.interface import EndpointStore, KeyStore, OperationStore, SnapshotStore, TenantStore
+from provisioner.store.interface import (
+    AuditStore,
+    EndpointStore,
+    KeyStore,
+    OperationStore,
+    RecordStore,
+    SnapshotStore,
+    TenantStore,
+)
 from provisioner.store.keys import SqlKeys
 from provisioner.store.migrate import migrate
 from provisioner.store.operations import SqlOperations
+from provisioner.store.records import SqlRecords
 from provisioner.store.snapshots import SqlSnapshots
 from provisioner.store.tenants import SqlTenants
 
@@ -22,6 +32,8 @@ class SqlStore:
         self.endpoints: EndpointStore = SqlEndpoints(database, clock=clock)
         self.tenants: TenantStore = SqlTenants(database, clock=clock)
         self.keys: KeyStore = SqlKeys(database)
+        self.audit: AuditStore = SqlAudit(database)
+        self.records: RecordStore = SqlRecords(database)
         self.snapshots: SnapshotStore = SqlSnapshots(database)
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError, RejectedError
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.tenant import Tenant
-from provisioner.store.audit import record_audit
+from provisioner.store.audit import record_operation
 from provisioner.store.changes import record_endpoint_change
 from provisioner.store.rows import columns_of, operation_columns
 from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
@@ -29,7 +29,7 @@ async def insert_operation(
     if tenant is not None:
         await _save_unready_tenant(connection, tenant)
     await connection.execute(insert(OPERATIONS).values(operation_columns(operation)))
-    await record_audit(connection, operation, "accepted", now=operation.created_at)
+    await record_operation(connection, operation, "accepted", now=operation.created_at)
     if endpoint is not None and operation.verb is Verb.ENDPOINT_CREATE:
         await connection.execute(insert(ENDPOINTS).values(columns_of(endpoint)))
     elif endpoint is not None:
@@ -107,7 +107,7 @@ async def _supersede(connection: AsyncConnection, operation: Operation) -> None:
     }
     statement = update(OPERATIONS).where(change, IS_OPEN).values(ended).returning(OPERATIONS)
     for row in await connection.execute(statement):
-        await record_audit(connection, row, OperationState.CANCELLED, now=operation.created_at)
+        await record_operation(connection, row, OperationState.CANCELLED, now=operation.created_at)
 
 
 async def _save_unready_tenant(connection: AsyncConnection, tenant: Tenant) -> None:

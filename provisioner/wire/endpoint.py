@@ -61,6 +61,33 @@ class EndpointView(Message):
     updated_at: datetime
 
 
+class CustomerErrorView(Message):
+    """What is wrong, in the customer's words."""
+
+    reason: str
+    message: str
+
+
+class CustomerEndpointView(Message):
+    """One endpoint as its customer sees it, and nothing of what stands behind it.
+
+    `stage` is `preparing`, `capacity`, `connecting`, `loading` or `checking`, null when nothing is being made; `model`
+    is the name to send in requests; `usage` is where the endpoint's usage is found.
+    """
+
+    id: str
+    name: str
+    phase: str
+    stage: str | None = None
+    reason: str = ""
+    message: str = ""
+    url: str
+    model: str
+    usage: str
+    errors: tuple[CustomerErrorView, ...] = ()
+    created_at: datetime
+
+
 class EndpointAccepted(Message):
     """The answer to a create. `endpoint` is null when a repeated request names one that is gone by now."""
 

@@ -11,21 +11,28 @@ from provisioner.wire.message import Message
 
 
 class KeyView(Message):
-    """A stored key by its visible prefix."""
+    """A stored key by its visible prefix. `scopes` are what it may do; `tenant` null reaches every tenant. `lastUsedAt`
+    is true to within some minutes."""
 
     id: str
     name: str
     prefix: str
-    tenant: str
+    role: str = "customer"
+    scopes: tuple[str, ...] = ()
+    tenant: str | None = None
     team: str | None = None
     endpoints: tuple[str, ...] | None = None
     created_at: datetime
+    created_by: str = ""
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
 
 
 class KeyCreated(Message):
-    """The answer to a create: the secret is shown this one time."""
+    """The answer to a create: the secret is shown this one time. A repeated request is answered with `secret` null and
+    a `hint`: nobody has the secret any more."""
 
-    secret: Annotated[str, Field(repr=False)]
+    secret: Annotated[str | None, Field(repr=False)] = None
     key: KeyView
+    hint: str | None = None

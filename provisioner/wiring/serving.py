@@ -38,12 +38,13 @@ from provisioner.platform.clusters import LightkubeClusters
 from provisioner.probe.http import HttpProbe
 from provisioner.reconciler.loop import Reconciler
 from provisioner.rendering.pack import Pack
-from provisioner.settings import Listen, Settings, read_gateway_key, read_operator_key
+from provisioner.settings import Listen, Settings, read_gateway_key
 from provisioner.store.interface import Store
 from provisioner.store.sql import open_store
 from provisioner.tenants.verbs import tenant_verbs
 from provisioner.tenants.world import World as TenantWorld
 from provisioner.wiring import load_offer, open_pack
+from provisioner.wiring.bootstrap import ensure_administrator
 
 GRACE_SECONDS = 10.0
 """How long requests may take to finish once a process is told to stop."""
@@ -82,6 +83,7 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
         holder = f"{socket.gethostname()}/{os.getpid()}/{ids.operation()}"
         worker = Worker(store.operations, verbs, clock=clock, holder=holder, random=SystemRandom())
         if Role.API in roles:
+            await ensure_administrator(store.keys, settings, clock=clock, ids=ids)
             app = create_app(_services(settings, catalog, outside, wake_worker=worker.wake, is_stopping=stop.is_set))
         else:
             app = create_health_app(store, ids=ids)
@@ -106,12 +108,12 @@ def _services(
         site=outside.site,
         ids=RandomIds(),
         clock=SystemClock(),
-        operator_key_digest=key_digest(read_operator_key(settings)),
         gateway_key_digest=key_digest(read_gateway_key(settings)),
         refusals=judge.findings,
         wake_worker=wake_worker,
         wake_reconciler=outside.wake_reconciler,
         is_stopping=is_stopping,
+        customers_create=settings.customer_create,
     )
 
 

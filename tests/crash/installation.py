@@ -17,6 +17,7 @@ import httpx2
 
 from provisioner.cli.laptop import PROCESSES, Laptop, Ports
 from provisioner.cli.leftovers import find_leftovers, find_processes
+from provisioner.cli.operation import new_idempotency_key
 from provisioner.client.client import Client
 from provisioner.domain.errors import RetryableError
 from provisioner.embedded.children import is_held
@@ -154,7 +155,8 @@ class Installation:
     async def create_key(self) -> str:
         """A key of the tenant."""
         async with self.client() as client:
-            return (await client.create_key(tenant="acme", name="test")).secret
+            made = await client.create_key(tenant="acme", name="test", idempotency_key=new_idempotency_key())
+            return made.secret or ""
 
 
 OUTSIDE = ("VirtualClusterInstance", "branch", "HTTPRoute")

@@ -8,7 +8,7 @@ import re
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import httpx2
@@ -68,6 +68,15 @@ def fill(disk: Path) -> Path:
             return ballast
 
 
+def fill_database(file: Path) -> None:
+    """Take what room the database has inside, with idempotency keys that nobody will send."""
+    text = "x" * 3000
+    with closing(sqlite3.connect(file, timeout=30)) as database, suppress(sqlite3.OperationalError):
+        for number in range(100_000):
+            database.execute("INSERT INTO mutations VALUES ('', ?, ?, '', '2020-01-01')", (f"room-{number}", text))
+            database.commit()
+
+
 async def test_full_disk_is_told_and_all_goes_on_with_space(disk: Path, state: Path) -> None:
     """Requests go on, writes are refused as something that passes, and what waited is done once there is space.
 
@@ -77,10 +86,12 @@ async def test_full_disk_is_told_and_all_goes_on_with_space(disk: Path, state: P
         secret = await installation.create_key()
         before, _ = await installation.create("before")
         ballast = fill(disk)
+        fill_database(state / "tenantry.sqlite")
         async with installation.client() as client:
             with pytest.raises(RetryableError) as refused:
-                for number in range(1000):  # the database may have some room inside
-                    await client.create_key(tenant="acme", name=f"key {number}")
+                for number in range(4):  # a last page may be left
+                    name = f"key {number}"
+                    await client.create_key(tenant="acme", name=name, idempotency_key=name)
         assert (refused.value.reason, "full" in refused.value.message) == ("DatabaseUnavailable", True)
         written = await write_until_refused(installation.laptop.ports.control_plane)
         await installation.require_serving(before, secret)

@@ -10,18 +10,19 @@ from provisioner.admission import preview_id
 from provisioner.admission.form import RequestForm
 from provisioner.api.admit import admit_request
 from provisioner.api.body import read_json
-from provisioner.api.credentials import ServicesDependency
+from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.services import Services
 from provisioner.catalog.model import Model
 from provisioner.catalog.offer import offered_models
 from provisioner.catalog.tier import Tier
+from provisioner.domain.access import Principal, Scope
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.finding import unknown_name_hint
 from provisioner.wire.plan import PlanView
 from provisioner.wire.prefill import Prefill
 
-router = APIRouter(tags=["catalog"])
+router = APIRouter(tags=["catalog"], dependencies=[require(Scope.CATALOG_READ)])
 
 
 @router.get("/tiers")
@@ -67,10 +68,12 @@ async def get_model(model: str, services: ServicesDependency) -> Model:
 
 
 @router.post("/plan", openapi_extra=body_of(RequestForm))
-async def plan_endpoint(request: Request, services: ServicesDependency) -> PlanView:
+async def plan_endpoint(
+    request: Request, services: ServicesDependency, caller: Annotated[Principal, require(Scope.CATALOG_READ)]
+) -> PlanView:
     """What creating the endpoint would do, or everything against it. Creates nothing."""
     raw = await read_json(request)
-    _, plan = await admit_request(raw, services, endpoint_id=preview_id(raw))
+    _, plan = await admit_request(raw, services, caller, endpoint_id=preview_id(raw))
     return PlanView.model_validate(plan)
 
 

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Annotated
+
 from fastapi import APIRouter, Request, Response
 
 from provisioner.admission.form import RequestForm
 from provisioner.api.admit import admit_request, require_ready_tenant
 from provisioner.api.body import read_json
-from provisioner.api.credentials import ServicesDependency
-from provisioner.api.find import ended_delete, find_endpoint, subject_of
+from provisioner.api.credentials import ServicesDependency, require_or_customer, require_or_serving_customer
+from provisioner.api.customer import customer_view
+from provisioner.api.find import ended_delete, find_endpoint, narrowed, sees, subject_of
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import TenantQuery
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
 from provisioner.api.views import endpoint_view, operation_view
+from provisioner.domain.access import Principal, Scope
 from provisioner.domain.endpoint import Endpoint, Phase
-from provisioner.domain.errors import NotFoundError
+from provisioner.domain.errors import NotFoundError, RejectedError
+from provisioner.domain.finding import Finding
 from provisioner.domain.operation import Operation
 from provisioner.endpoints.submit import new_create, new_delete
-from provisioner.wire.endpoint import EndpointAccepted, EndpointView
+from provisioner.wire.endpoint import CustomerEndpointView, EndpointAccepted, EndpointView
 from provisioner.wire.operation import OperationView
 
 router = APIRouter(tags=["endpoints"])
 
+Reader = Annotated[Principal, require_or_customer(Scope.ENDPOINTS_READ)]
+Maker = Annotated[Principal, require_or_serving_customer(Scope.ENDPOINTS_WRITE)]
+
 
 @router.post("/endpoints", status_code=202, openapi_extra=body_of(RequestForm))
 async def create_endpoint(
-    request: Request, response: Response, services: ServicesDependency, idempotency_key: IdempotencyKey
-) -> EndpointAccepted:
-    """Ask for an endpoint. The same Idempotency-Key with the same body answers the same operation."""
+    request: Request, response: Response, services: ServicesDependency, caller: Maker, idempotency_key: IdempotencyKey
+) -> EndpointAccepted | CustomerEndpointView:
+    """Ask for an endpoint. The same Idempotency-Key with the same body answers the same operation; a customer is
+    answered with the endpoint alone."""
     raw = await read_json(request)
-    wanted, plan = await admit_request(raw, services, endpoint_id=services.ids.endpoint())
+    wanted, plan = await admit_request(raw, services, caller, endpoint_id=services.ids.endpoint())
+    _require_own_team(wanted.team, caller)
     await require_ready_tenant(wanted.tenant, services)
     operation, endpoint = new_create(
         wanted,
@@ -42,8 +53,10 @@ async def create_endpoint(
     )
     submitted = await services.store.operations.submit(operation, endpoint=endpoint)
     services.wake_worker()
-    point_to(response, submitted.operation.id)
     stored = endpoint if submitted.is_new else await subject_of(submitted.operation, services.store)
+    if caller.is_customer:
+        return _accepted_by_customer(stored, submitted.operation.subject, response)
+    point_to(response, submitted.operation.id)
     now = services.clock.now()
     return EndpointAccepted(
         operation=operation_view(submitted.operation, stored, now),
@@ -52,16 +65,20 @@ async def create_endpoint(
 
 
 @router.get("/endpoints")
-async def list_endpoints(services: ServicesDependency, tenant: TenantQuery = None) -> list[EndpointView]:
-    """Every endpoint, by tenant and name."""
-    now = services.clock.now()
-    return [endpoint_view(endpoint, now) for endpoint in readable(await services.store.endpoints.browse(tenant=tenant))]
+async def list_endpoints(
+    services: ServicesDependency, caller: Reader, tenant: TenantQuery = None
+) -> list[EndpointView | CustomerEndpointView]:
+    """Every endpoint that the key reaches, by tenant and name."""
+    found = readable(await services.store.endpoints.browse(tenant=narrowed(tenant, caller)))
+    return [_view(endpoint, caller, services) for endpoint in found if sees(caller, endpoint)]
 
 
 @router.get("/endpoints/{reference:path}")
-async def get_endpoint(reference: str, services: ServicesDependency) -> EndpointView:
+async def get_endpoint(
+    reference: str, services: ServicesDependency, caller: Reader
+) -> EndpointView | CustomerEndpointView:
     """One endpoint by its id or by `tenant/name`."""
-    return endpoint_view(await find_endpoint(reference, services.store), services.clock.now())
+    return _view(await find_endpoint(reference, services.store, caller), caller, services)
 
 
 @router.delete("/endpoints/{reference:path}", status_code=202)
@@ -70,21 +87,46 @@ async def delete_endpoint(
     request: Request,
     response: Response,
     services: ServicesDependency,
+    caller: Maker,
     idempotency_key: IdempotencyKey,
-) -> OperationView:
-    """Give an endpoint up, in whatever state it is. One that is being deleted, or was, answers that operation."""
+) -> OperationView | CustomerEndpointView:
+    """Give an endpoint up, in whatever state it is. One that is being deleted, or was, answers that operation; a
+    customer is answered with the endpoint, or with 404 once it is gone."""
     now = services.clock.now()
     try:
-        endpoint = await find_endpoint(reference, services.store)
+        endpoint = await find_endpoint(reference, services.store, caller)
     except NotFoundError:
-        ended = await ended_delete(reference, services.store)
+        ended = None if caller.is_customer else await ended_delete(reference, services.store, caller)
         if ended is None:
             raise
         point_to(response, ended.id)
         return operation_view(ended, None, now)
     operation = await _delete(endpoint, request, services, idempotency_key)
+    if caller.is_customer:
+        gone = replace(endpoint, phase=Phase.DELETING)
+        return _accepted_by_customer(gone, endpoint.id, response)
     point_to(response, operation.id)
     return operation_view(operation, endpoint, now)
+
+
+def _view(endpoint: Endpoint, caller: Principal, services: Services) -> EndpointView | CustomerEndpointView:
+    return customer_view(endpoint) if caller.is_customer else endpoint_view(endpoint, services.clock.now())
+
+
+def _accepted_by_customer(endpoint: Endpoint | None, subject: str, response: Response) -> CustomerEndpointView:
+    """The endpoint, and where it can be looked at. NotFoundError when a repeated request names one that is gone."""
+    if endpoint is None:
+        raise NotFoundError(f"finding endpoint: it was deleted meanwhile: {subject}")
+    response.headers["Location"] = f"/v1/endpoints/{endpoint.id}"
+    return customer_view(endpoint)
+
+
+def _require_own_team(team: str | None, caller: Principal) -> None:
+    """Let a caller pass whose team the new endpoint is for: it would not see any other. RejectedError."""
+    if caller.team not in (None, team):
+        message = "reading team: the key is another team's"
+        findings = (Finding(reason="InvalidValue", message=message, field="team", hint=f"name team `{caller.team}`"),)
+        raise RejectedError("admitting endpoint: 1 finding(s)", reason="InvalidRequest", findings=findings)
 
 
 async def _delete(endpoint: Endpoint, request: Request, services: Services, idempotency_key: str) -> Operation:

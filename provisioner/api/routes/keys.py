@@ -1,94 +1,127 @@
-"""API keys of tenants: made, listed by their prefix, revoked. A secret leaves this process once, in one answer."""
+"""API keys: made, listed by their prefix, revoked. A secret leaves this process once, in one answer."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Request, Response
 
-from provisioner.admission.key import KeyForm
+from provisioner.admission.key import KeyForm, check_gift, check_key
 from provisioner.api.body import read_form, read_json
-from provisioner.api.credentials import ServicesDependency
+from provisioner.api.callers import Callers
+from provisioner.api.credentials import ServicesDependency, require
+from provisioner.api.find import find_key, narrowed, require_tenant
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import TenantQuery
 from provisioner.api.routes.schemas import body_of
+from provisioner.api.routes.submit import IdempotencyKey, origin_of
 from provisioner.api.services import Services
+from provisioner.api.views import key_view
 from provisioner.catalog.fields import shown
+from provisioner.domain.access import Principal, Scope
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding, unknown_name_hint
-from provisioner.domain.ids import KeyId
-from provisioner.domain.key import VISIBLE_PREFIX_LENGTH, ApiKey, key_digest
+from provisioner.domain.key import ApiKey, key_digest, visible_prefix
 from provisioner.wire.key import KeyCreated, KeyView
 
 router = APIRouter(tags=["keys"])
 
+Reader = Annotated[Principal, require(Scope.KEYS_READ)]
+Maker = Annotated[Principal, require(Scope.KEYS_WRITE)]
+
+_REPEATED = (
+    "this request made the key before: its secret was shown then, and is kept nowhere; revoke the key if it is lost"
+)
+
 
 @router.post("/keys", status_code=201, openapi_extra=body_of(KeyForm))
-async def create_key(request: Request, response: Response, services: ServicesDependency) -> KeyCreated:
-    """Make a key. The secret is in this answer and nowhere else."""
-    form = read_form(KeyForm, await read_json(request))
-    now = services.clock.now()
-    if await services.store.tenants.find(form.tenant) is None:
-        known = [tenant.name for tenant in readable(await services.store.tenants.browse())]
-        message = f"reading tenant: unknown {shown(form.tenant)}"
-        raise _rejected(
-            Finding(reason="UnknownTenant", message=message, field="tenant", hint=unknown_name_hint(form.tenant, known))
-        )
-    endpoints, findings = await _endpoint_ids(form, services)
-    if form.expires_at is not None and form.expires_at <= now:
-        message = f"reading expiry: it is past: {form.expires_at.isoformat()}"
-        hint = "choose a later moment, or leave it out for a key that does not expire"
-        findings.append(Finding(reason="InvalidValue", message=message, field="expiresAt", hint=hint))
-    if findings:
-        raise _rejected(*findings)
+async def create_key(
+    request: Request, response: Response, services: ServicesDependency, caller: Maker, idempotency_key: IdempotencyKey
+) -> KeyCreated:
+    """Make a key that may do no more than the caller's. The secret is in this answer and nowhere else: the same
+    Idempotency-Key with the same body answers the key without it. At most five a minute per caller."""
+    raw = await read_json(request)
+    form = read_form(KeyForm, raw)
+    if form.tenant is not None:
+        require_tenant(form.tenant, caller)
+    endpoints = await _checked_endpoints(form, services)
     secret = services.ids.secret()
     key = ApiKey(
         id=services.ids.key(),
         name=form.name,
         digest=key_digest(secret),
-        prefix=secret[:VISIBLE_PREFIX_LENGTH],
-        tenant=form.tenant,
-        created_at=now,
+        prefix=visible_prefix(secret),
+        tenant=form.tenant if form.tenant is not None else caller.tenant,
+        created_at=services.clock.now(),
+        role=form.role,
+        scopes=form.given_scopes(),
         team=form.team,
         endpoints=endpoints,
         expires_at=form.expires_at,
+        created_by=caller.key,
     )
-    await services.store.keys.add(key)
+    if findings := tuple(check_gift(key.permitted, key.role, caller)):
+        raise RejectedError("making key: it may do more than yours", reason="Forbidden", findings=findings)
+    stored = await services.store.keys.make(key, origin_of(request, idempotency_key, raw))
     services.wake_reconciler()
     response.headers["Cache-Control"] = "no-store"
-    return KeyCreated(secret=secret, key=KeyView.model_validate(key))
+    if not stored.is_new:
+        return KeyCreated(key=key_view(stored.key), hint=_REPEATED)
+    return KeyCreated(secret=secret, key=key_view(stored.key))
 
 
 @router.get("/keys")
-async def list_keys(services: ServicesDependency, tenant: TenantQuery = None) -> list[KeyView]:
-    """Every key, newest first, revoked ones included."""
-    return [KeyView.model_validate(key) for key in readable(await services.store.keys.browse(tenant=tenant))]
+async def list_keys(services: ServicesDependency, caller: Reader, tenant: TenantQuery = None) -> list[KeyView]:
+    """Every key that the caller's reaches, newest first, revoked ones included."""
+    return [key_view(key) for key in readable(await services.store.keys.browse(tenant=narrowed(tenant, caller)))]
 
 
 @router.delete("/keys/{key}")
-async def revoke_key(key: str, services: ServicesDependency) -> KeyView:
-    """Revoke a key; again is fine. Gateways refuse it as soon as they have the next snapshot."""
-    revoked = await services.store.keys.revoke(KeyId(key), services.clock.now())
+async def revoke_key(
+    key: str, request: Request, services: ServicesDependency, caller: Maker, idempotency_key: IdempotencyKey
+) -> KeyView:
+    """Revoke a key; again is fine. It stops within about a second, at the API and at every gateway."""
+    found = await find_key(key, services.store, caller)
+    origin = origin_of(request, idempotency_key, None)
+    revoked = await services.store.keys.withdraw(found.id, origin, services.clock.now())
+    callers: Callers = request.app.state.callers
+    callers.forget()
     services.wake_reconciler()
-    return KeyView.model_validate(revoked)
+    return key_view(revoked)
 
 
-async def _endpoint_ids(form: KeyForm, services: Services) -> tuple[tuple[str, ...] | None, list[Finding]]:
-    """The ids of the endpoints that the form names, and a finding for each that the tenant does not have."""
-    if form.endpoints is None:
-        return None, []
-    own = readable(await services.store.endpoints.browse(tenant=form.tenant))
+async def _checked_endpoints(form: KeyForm, services: Services) -> tuple[str, ...] | None:
+    """The ids of the endpoints that the form names. RejectedError with everything that is wrong with the form."""
+    findings = list(check_key(form, services.clock.now()))
+    if form.tenant is not None and await services.store.tenants.find(form.tenant) is None:
+        known = [tenant.name for tenant in readable(await services.store.tenants.browse())]
+        message, hint = f"reading tenant: unknown {shown(form.tenant)}", unknown_name_hint(form.tenant, known)
+        findings.append(Finding(reason="UnknownTenant", message=message, field="tenant", hint=hint))
+    endpoints: tuple[str, ...] | None = None
+    if form.endpoints is not None and form.tenant is not None and not findings:
+        endpoints, unknown = await _endpoint_ids(form.endpoints, form.tenant, services)
+        findings += unknown
+    if findings:
+        raise RejectedError(
+            f"making key: {len(findings)} finding(s)", reason="InvalidRequest", findings=tuple(findings)
+        )
+    return endpoints
+
+
+async def _endpoint_ids(
+    named: tuple[str, ...], tenant: str, services: Services
+) -> tuple[tuple[str, ...], list[Finding]]:
+    """The ids of endpoints of the tenant, and a finding for each that it does not have."""
+    own = readable(await services.store.endpoints.browse(tenant=tenant))
     ids = {endpoint.name: endpoint.id for endpoint in own} | {endpoint.id: endpoint.id for endpoint in own}
     findings = [
         Finding(
             reason="UnknownEndpoint",
-            message=f"reading endpoint: tenant `{form.tenant}` has none with this id or name: {shown(named)}",
+            message=f"reading endpoint: tenant `{tenant}` has none with this id or name: {shown(name)}",
             field=f"endpoints[{position}]",
-            hint=unknown_name_hint(named, [endpoint.name for endpoint in own]),
+            hint=unknown_name_hint(name, [endpoint.name for endpoint in own]),
         )
-        for position, named in enumerate(form.endpoints)
-        if named not in ids
+        for position, name in enumerate(named)
+        if name not in ids
     ]
-    return tuple(sorted({ids[named] for named in form.endpoints if named in ids})), findings
-
-
-def _rejected(*findings: Finding) -> RejectedError:
-    return RejectedError(f"making key: {len(findings)} finding(s)", reason="InvalidRequest", findings=findings)
+    return tuple(sorted({ids[name] for name in named if name in ids})), findings

@@ -8,28 +8,32 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AwareDatetime
 
-from provisioner.api.credentials import ServicesDependency
-from provisioner.api.find import subject_of
+from provisioner.api.credentials import ServicesDependency, require
+from provisioner.api.find import find_operation, narrowed, subject_of
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import TenantQuery
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
 from provisioner.api.views import operation_view
-from provisioner.domain.ids import OperationId
+from provisioner.domain.access import Principal, Scope
 from provisioner.operations.cancel import require_cancellable
 from provisioner.wire.operation import OperationView
 
 router = APIRouter(tags=["operations"])
+
+Reader = Annotated[Principal, require(Scope.OPERATIONS_READ)]
 
 MAX_WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.1
 
 
 @router.get("/operations")
-async def list_operations(services: ServicesDependency, tenant: TenantQuery = None) -> list[OperationView]:
+async def list_operations(
+    services: ServicesDependency, caller: Reader, tenant: TenantQuery = None
+) -> list[OperationView]:
     """The newest hundred, without the stages of their endpoints."""
     now = services.clock.now()
-    found = readable(await services.store.operations.browse(tenant=tenant))
+    found = readable(await services.store.operations.browse(tenant=narrowed(tenant, caller)))
     return [operation_view(operation, None, now) for operation in found]
 
 
@@ -37,6 +41,7 @@ async def list_operations(services: ServicesDependency, tenant: TenantQuery = No
 async def get_operation(
     operation: str,
     services: ServicesDependency,
+    caller: Reader,
     wait: Annotated[float, Query(ge=0, le=MAX_WAIT_SECONDS, description="seconds to wait for a change")] = 0.0,
     seen: Annotated[AwareDatetime | None, Query(description="the `updatedAt` that the caller knows")] = None,
 ) -> OperationView:
@@ -44,7 +49,7 @@ async def get_operation(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait
     while True:
-        view = await _view(OperationId(operation), services)
+        view = await _view(operation, services, caller)
         is_news = view.is_final or seen is None or view.updated_at > seen
         if is_news or loop.time() >= deadline or services.is_stopping():
             return view
@@ -57,6 +62,7 @@ async def cancel_operation(
     request: Request,
     response: Response,
     services: ServicesDependency,
+    caller: Annotated[Principal, require(Scope.OPERATIONS_WRITE)],
     idempotency_key: IdempotencyKey,
 ) -> OperationView:
     """Undo an operation from wherever it came to: it is `cancelling` until what it had begun is gone, then `cancelled`.
@@ -64,7 +70,7 @@ async def cancel_operation(
     Again changes nothing. 409 `OperationEnded` when it has succeeded or failed, 409 `NotCancellable` for those that
     only remove.
     """
-    found = await services.store.operations.get(OperationId(operation))
+    found = await find_operation(operation, services.store, caller)
     if not found.state.is_final:
         require_cancellable(found)
     origin = origin_of(request, idempotency_key, None)
@@ -73,10 +79,10 @@ async def cancel_operation(
     )
     services.wake_worker()
     point_to(response, cancelled.id)
-    return await _view(cancelled.id, services)
+    return await _view(cancelled.id, services, caller)
 
 
-async def _view(operation_id: OperationId, services: Services) -> OperationView:
-    operation = await services.store.operations.get(operation_id)
+async def _view(operation_id: str, services: Services, caller: Principal) -> OperationView:
+    operation = await find_operation(operation_id, services.store, caller)
     endpoint = await subject_of(operation, services.store)
     return operation_view(operation, endpoint, services.clock.now())

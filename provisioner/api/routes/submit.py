@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Request, Response
 
 from provisioner.api.body import digest_of
-from provisioner.api.credentials import OPERATOR
+from provisioner.domain.access import Principal
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.origin import Origin
@@ -34,11 +34,13 @@ IdempotencyKey = Annotated[str, Depends(require_idempotency_key)]
 
 def origin_of(request: Request, idempotency_key: str, meaning: Any) -> Origin:
     """Where the change comes from; `meaning` is what a repeated request must repeat."""
+    caller: Principal = request.state.caller
     return Origin(
         idempotency_key=idempotency_key,
         request_digest=digest_of(request.method, request.url.path, meaning),
-        actor=OPERATOR,
+        actor=caller.actor,
         request_id=request.state.request_id,
+        caller=caller.key,
     )
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Request, Response
 
 from provisioner.admission.tenant import TenantForm, admit_tenant
 from provisioner.api.body import read_json
-from provisioner.api.credentials import ServicesDependency
+from provisioner.api.credentials import ServicesDependency, require
+from provisioner.api.find import require_tenant
 from provisioner.api.readable import readable
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.views import operation_view
+from provisioner.domain.access import Principal, Scope
 from provisioner.tenants.submit import new_create
 from provisioner.wire.operation import OperationView
 from provisioner.wire.tenant import TenantView
@@ -19,18 +23,26 @@ router = APIRouter(tags=["tenants"])
 
 
 @router.get("/tenants")
-async def list_tenants(services: ServicesDependency) -> list[TenantView]:
-    """Every tenant, by name."""
-    return [TenantView.model_validate(tenant) for tenant in readable(await services.store.tenants.browse())]
+async def list_tenants(
+    services: ServicesDependency, caller: Annotated[Principal, require(Scope.TENANTS_READ)]
+) -> list[TenantView]:
+    """Every tenant that the key reaches, by name."""
+    found = readable(await services.store.tenants.browse())
+    return [TenantView.model_validate(tenant) for tenant in found if caller.reaches(tenant.name)]
 
 
 @router.post("/tenants", status_code=202, openapi_extra=body_of(TenantForm))
 async def create_tenant(
-    request: Request, response: Response, services: ServicesDependency, idempotency_key: IdempotencyKey
+    request: Request,
+    response: Response,
+    services: ServicesDependency,
+    caller: Annotated[Principal, require(Scope.TENANTS_WRITE)],
+    idempotency_key: IdempotencyKey,
 ) -> OperationView:
     """Make a tenant: a Project with quotas and allowed node types for each of its tiers."""
     raw = await read_json(request)
     wanted = admit_tenant(raw, catalog=services.catalog, site=services.site)
+    require_tenant(wanted.name, caller)
     operation, tenant = new_create(
         wanted.name,
         wanted.display_name,

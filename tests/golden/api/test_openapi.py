@@ -20,6 +20,7 @@ class NoStore:
     """A store that nobody asks: the document depends on code alone."""
 
     snapshots = None
+    keys = None
 
 
 def type_of(schema: Mapping[str, Any]) -> str:
@@ -65,7 +66,6 @@ def test_the_public_contract_is_as_reviewed(update_golden: bool) -> None:
         site=small_site(),
         clock=SteppedClock(),
         ids=RandomIds(),
-        operator_key_digest="",
         gateway_key_digest="",
     )
     text = "\n".join(lines(create_app(services).openapi())) + "\n"

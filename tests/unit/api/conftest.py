@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ import pytest
 
 from provisioner.api.app import create_app
 from provisioner.api.services import Services
+from provisioner.domain.access import AccessRole
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
-from provisioner.domain.key import key_digest
+from provisioner.domain.key import ApiKey, key_digest
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.store.interface import Turn
 from provisioner.store.sql import open_store
-from tests.store.examples import SteppedClock
+from tests.store.examples import NOON, SteppedClock
 from tests.unit.catalog.packs import small_catalog, small_site
 
 OPERATOR_KEY = "operator-key"
@@ -91,13 +93,13 @@ def wakes() -> Wakes:
 async def services(tmp_path: Path, clock: SteppedClock, wakes: Wakes) -> AsyncIterator[Services]:
     """Services on a fresh store with the small catalog."""
     store = await open_store(f"sqlite:///{tmp_path}/store.sqlite", clock=clock)
+    await store.keys.add(bootstrap_key())
     yield Services(
         store=store,
         catalog=small_catalog(),
         site=small_site(),
         clock=clock,
         ids=CountingIds(),
-        operator_key_digest=key_digest(OPERATOR_KEY),
         gateway_key_digest=key_digest(GATEWAY_KEY),
         wake_worker=wakes.wake_worker,
         wake_reconciler=wakes.wake_reconciler,
@@ -145,6 +147,19 @@ async def acme(asked_tenant: str, services: Services, clock: SteppedClock) -> st
     await services.store.tenants.save(replace(tenant, ready=True), operation=operation.id, fence=operation.lease.fence)
     await end(operation, services, clock)
     return asked_tenant
+
+
+def bootstrap_key() -> ApiKey:
+    """The operator's key, as the first start of a server stores it."""
+    return ApiKey(
+        id=KeyId("key-bootstrap"),
+        name="bootstrap",
+        digest=key_digest(OPERATOR_KEY),
+        prefix="",
+        tenant=None,
+        created_at=NOON - timedelta(days=1),
+        role=AccessRole.ADMIN,
+    )
 
 
 async def claim(services: Services, clock: SteppedClock) -> Operation:

@@ -39,7 +39,7 @@ async def test_creating_answers_the_operation_at_once(
     )
     assert [stage["name"] for stage in operation["stages"]] == [name.value for name in StageName]
     stored = await services.store.operations.get(OperationId(operation["id"]))
-    assert (stored.request_id, stored.actor, stored.state) == ("my-request", "operator", OperationState.PENDING)
+    assert (stored.request_id, stored.actor, stored.state) == ("my-request", "admin:bootstrap", OperationState.PENDING)
     assert wakes.worker == 2
 
 

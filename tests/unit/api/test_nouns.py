@@ -98,13 +98,13 @@ async def test_a_secret_is_shown_once_and_only_its_digest_stored(
         "endpoints": ["chat", endpoint["id"]],
         "expiresAt": later,
     }
-    answer = await operator.post("/v1/keys", json=body)
+    answer = await operator.post("/v1/keys", json=body, headers=idempotent("k"))
     assert answer.status_code == 201
     assert answer.headers["Cache-Control"] == "no-store"
     secret, key = answer.json()["secret"], answer.json()["key"]
     assert secret.startswith(key["prefix"])
     assert key["endpoints"] == [endpoint["id"]]
-    (stored,) = await services.store.keys.list()
+    (stored,) = await services.store.keys.list(tenant="acme")
     assert stored.digest == key_digest(secret)
     listed = await operator.get("/v1/keys?tenant=acme")
     assert listed.json() == [key]
@@ -113,12 +113,14 @@ async def test_a_secret_is_shown_once_and_only_its_digest_stored(
 
 
 async def test_revoking_a_key_twice_is_fine(operator: httpx2.AsyncClient, acme: str, wakes: Wakes) -> None:
-    key = (await operator.post("/v1/keys", json={"tenant": "acme", "name": "ci"})).json()["key"]
-    first = await operator.delete(f"/v1/keys/{key['id']}")
+    made = await operator.post("/v1/keys", json={"tenant": "acme", "name": "ci"}, headers=idempotent("k"))
+    key = made.json()["key"]
+    first = await operator.delete(f"/v1/keys/{key['id']}", headers=idempotent("r"))
     assert first.json()["revokedAt"] == "2026-03-01T12:00:00Z"
-    assert (await operator.delete(f"/v1/keys/{key['id']}")).json() == first.json()
-    assert (await operator.delete("/v1/keys/key-none")).status_code == 404
-    assert wakes.reconciler == 3
+    for again in ("r", "r2"):
+        assert (await operator.delete(f"/v1/keys/{key['id']}", headers=idempotent(again))).json() == first.json()
+    assert (await operator.delete("/v1/keys/key-none", headers=idempotent("r3"))).status_code == 404
+    assert wakes.reconciler == 4
 
 
 @pytest.mark.parametrize(
@@ -133,15 +135,23 @@ async def test_revoking_a_key_twice_is_fine(operator: httpx2.AsyncClient, acme: 
         ({"expiresAt": "0001-01-01T00:00:00+14:00"}, "expiresAt"),
         ({"name": ""}, "name"),
         ({"secret": "mine"}, "secret"),
+        ({"tenant": None}, "tenant"),
+        ({"role": "root"}, "role"),
+        ({"role": "viewer", "team": "research"}, "team"),
+        ({"role": "operator", "endpoints": ["chat"]}, "endpoints"),
+        ({"scopes": []}, "scopes"),
+        ({"scopes": ["endpoints:burn"]}, "scopes[0]"),
+        ({"scopes": ["inference:call", "keys:write"]}, "scopes[1]"),
     ],
 )
 async def test_a_bad_key_is_refused(
     operator: httpx2.AsyncClient, acme: str, services: Services, changes: dict[str, object], field: str
 ) -> None:
-    answer = await operator.post("/v1/keys", json={"tenant": "acme", "name": "ci"} | changes)
+    body = {"tenant": "acme", "name": "ci"} | changes
+    answer = await operator.post("/v1/keys", json=body, headers=idempotent("k"))
     assert answer.status_code == 422
     assert [finding["field"] for finding in answer.json()["findings"]] == [field]
-    assert await services.store.keys.list() == []
+    assert await services.store.keys.list(tenant="acme") == []
 
 
 async def test_waiting_for_an_operation_ends_when_it_changes(
@@ -184,13 +194,13 @@ async def test_a_row_of_another_version_is_answered_with_500_and_hides_no_other(
     for name in ("one", "two"):
         answer = await operator.post("/v1/endpoints", json=REQUEST | {"name": name}, headers=idempotent(name))
         made.append(answer.json()["endpoint"]["id"])
-        await operator.post("/v1/keys", json={"tenant": acme, "name": name})
+        await operator.post("/v1/keys", json={"tenant": acme, "name": name}, headers=idempotent(f"key-{name}"))
     url = f"sqlite:///{tmp_path}/store.sqlite"
     await run_statement(url, f"UPDATE endpoints SET phase = 'Hibernating' WHERE id = '{made[0]}'")
     await run_statement(url, "UPDATE api_keys SET endpoints = '7' WHERE name = 'one'")
     listed = await operator.get("/v1/endpoints")
     assert [endpoint["name"] for endpoint in listed.json()] == ["two"]
-    assert [key["name"] for key in (await operator.get("/v1/keys")).json()] == ["two"]
+    assert [key["name"] for key in (await operator.get("/v1/keys?tenant=acme")).json()] == ["two"]
     bad = await operator.get(f"/v1/endpoints/{made[0]}")
     assert (bad.status_code, bad.json()["reason"]) == (500, "RowUnreadable")
     assert made[0] in bad.json()["detail"]

@@ -48,25 +48,25 @@ async def test_the_life_of_an_endpoint_through_the_client(client: Client, acme: 
     assert accepted.endpoint is not None
     assert await client.get_endpoint("acme/chat") == await client.get_endpoint(accepted.endpoint.id)
     assert [endpoint.name for endpoint in await client.list_endpoints("acme")] == ["chat"]
-    created = await client.create_key(tenant="acme", name="ci", endpoints=["chat"])
-    assert created.secret not in repr(created)
-    assert [key.id for key in await client.list_keys()] == [created.key.id]
-    assert (await client.revoke_key(created.key.id)).revoked_at is not None
+    created = await client.create_key(tenant="acme", name="ci", endpoints=["chat"], idempotency_key="k")
+    assert created.secret is not None and created.secret not in repr(created)
+    assert [key.id for key in await client.list_keys("acme")] == [created.key.id]
+    assert (await client.revoke_key(created.key.id, idempotency_key="r")).revoked_at is not None
     deleted = await client.delete_endpoint("acme/chat", idempotency_key="d")
     assert (await client.get_operation(deleted.id)).verb == "endpoint.delete"
     assert len(await client.list_operations("acme")) == 3
 
 
 async def test_a_name_never_leads_to_another_path(client: Client, acme: str) -> None:
-    key = (await client.create_key(tenant="acme", name="ci")).key
+    key = (await client.create_key(tenant="acme", name="ci", idempotency_key="k")).key
     for name in (f"acme/../../keys/{key.id}", f"../keys/{key.id}", "..", ".", "", "acme/", f"acme/%2e%2e/{key.id}"):
         with pytest.raises(NotFoundError):
             await client.delete_endpoint(name, idempotency_key="d")
         with pytest.raises(NotFoundError):
             await client.get_operation(name)
     with pytest.raises(NotFoundError):
-        await client.revoke_key(f"../keys/{key.id}")
-    assert [listed.revoked_at for listed in await client.list_keys()] == [None]
+        await client.revoke_key(f"../keys/{key.id}", idempotency_key="r")
+    assert [listed.revoked_at for listed in await client.list_keys("acme")] == [None]
 
 
 async def test_problems_come_back_as_the_errors_they_were(client: Client, acme: str) -> None:
