@@ -190,6 +190,7 @@ def _chart_version(tenant: TenantValues) -> str:
     return minor if minor in known else known[-1]
 
 
+@cache
 def shipped_kinds() -> frozenset[Key]:
     """The custom kinds whose schemas ship."""
     return frozenset(_shipped())

@@ -48,8 +48,9 @@ class Judging:
         return told
 
     def _ask_policies(self, source: Source, plan: EndpointPlan) -> tuple[Finding, ...]:
-        if source not in self._policies:
-            self._policies[source] = ManifestJudge(source.pack)
+        if source not in self._policies:  # the other side's policies serve, where they are the same
+            same = (judge.policies for other, judge in self._policies.items() if other.digest == source.digest)
+            self._policies[source] = ManifestJudge(source.pack, next(same, {}))
         return self._policies[source].findings(plan)
 
     def _lint(self, source: Source, objects: Sequence[Object]) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
 from provisioner.domain.finding import Severity, nearest_name
@@ -113,24 +113,19 @@ def unknown_kind(world: World) -> Iterator[Hit]:
     Most are a kind with the group of another one, such as a Deployment under `v1`, or a slip of case: kinds are
     CamelCase, and exact.
     """
-    by_group: dict[str, set[str]] = {}
-    homes: dict[str, list[str]] = {}
-    for group, version, kind in (*builtin_kinds(world.kubernetes), *shipped_kinds()):
-        by_group.setdefault(group, set()).add(kind)
-        homes.setdefault(kind, []).append(f"{group}/{version}" if group else version)
-    builtin = {group for group, _, _ in builtin_kinds(world.kubernetes)} | _OLD_GROUPS
+    by_group, builtin = _kinds_by_group(world.kubernetes), _builtin_groups(world.kubernetes)
     defined = {(_group_of(found), text(found.value, "spec", "names", "kind")) for found in _definitions(world)}
     for found in world.objects:
         group, _, kind = key_of(found)
-        known = by_group.get(group, set())
+        known = by_group.get(group, ())
         if kind in known or (group, kind) in defined or (group, kind) in _GONE_KINDS or _was_served(group, kind):
             continue
         same = next((name for name in known if name.lower() == kind.lower()), None)
         if group not in builtin and same is None:
             continue
-        at_home = sorted(homes.get(kind, ()), key=lambda home: _age(home.rpartition("/")[2]))
+        at_home = _homes(world, kind)
         near = same or nearest_name(kind, known)
-        fix = f"write `apiVersion: {at_home[-1]}`" if at_home else f"did you mean `{near}`?" if near else "correct it"
+        fix = f"write `apiVersion: {at_home[0]}`" if at_home else f"did you mean `{near}`?" if near else "correct it"
         message = f"reading kind: `{found.api_version}` has no kind `{kind}`"
         yield Hit(at=found, path=("apiVersion",) if at_home else ("kind",), message=message, fix=fix)
 
@@ -187,6 +182,20 @@ def version_missing(world: World) -> Iterator[Hit]:
             yield Hit(at=at, message=f"reading {kind}: apiVersion is missing", fix=fix)
         elif version and kind is None and "kind" not in value:
             yield Hit(at=at, message=f"reading object of `{version}`: kind is missing", fix="add it")
+
+
+@cache
+def _kinds_by_group(version: Version) -> Mapping[str, frozenset[str]]:
+    """The kinds of every group that is known without a look at the world."""
+    found: dict[str, set[str]] = {}
+    for group, _, kind in (*builtin_kinds(version), *shipped_kinds()):
+        found.setdefault(group, set()).add(kind)
+    return {group: frozenset(kinds) for group, kinds in found.items()}
+
+
+@cache
+def _builtin_groups(version: Version) -> frozenset[str]:
+    return frozenset(group for group, _, _ in builtin_kinds(version)) | _OLD_GROUPS
 
 
 def _group_of(definition: Object) -> str:
