@@ -13,6 +13,7 @@ from provisioner.domain.finding import Finding
 from provisioner.preview.alike import Group, UnitPair, changed_groups, unit_pairs
 from provisioner.preview.effect import Effect
 from provisioner.preview.findings import finding_changes, own_findings, removals
+from provisioner.preview.following import NODE_PROVIDER
 from provisioner.preview.impact import derive_impacts, grouped, needed_capacity, tier_of, worst_of
 from provisioner.preview.report import Failure, Impact, ObjectChange, Report, TierReport, Where
 from provisioner.preview.sides import Fleet, Side, Subject
@@ -100,7 +101,7 @@ def _tier_reports(
     reports = []
     for tier in sorted({*changes, *gone, *(failure.tier for failure in failures), *(one.tier for one in impacts)}):
         failed = tuple(failure for failure in failures if failure.tier == tier)
-        found = changes.get(tier, ())
+        found = tuple(one for one in changes.get(tier, ()) if tier not in gone or one.kind != NODE_PROVIDER)
         hit = [one for one in impacts if one.tier == tier]
         state = "failed" if failed and not found else "changed"
         state = "removed" if tier in gone else "added" if tier in added else state

@@ -15,7 +15,8 @@ from provisioner.preview.report import FieldChange, ObjectChange
 _PINNED = re.compile(r"spec\.versions\[([^]]+)\]")
 _VERSIONED = re.compile(r"-[0-9]+-[0-9]+-[0-9]+$")
 _NODE_TYPE = re.compile(r"spec\.(?:\w+\.)?nodeTypes\[([^]]+)\]")
-_PROVIDER = "NodeProvider"
+NODE_PROVIDER = "NodeProvider"
+"""Belongs to the site: tiers publish it together, and one that goes leaves it standing."""
 
 
 def nodes_of(plan: EndpointPlan | None) -> str:
@@ -27,7 +28,7 @@ def nodes_of(plan: EndpointPlan | None) -> str:
 def follows(change: ObjectChange, field: FieldChange, *, version: str, nodes: str) -> bool:
     """Whether an endpoint follows a field of what its tier publishes; `version` is what it pins, `nodes` as `nodes_of`
     has it."""
-    if change.kind == _PROVIDER and nodes:
+    if change.kind == NODE_PROVIDER and nodes:
         return _touched(change, field) in (nodes, nodes.partition(".")[0])
     if field.reach is Reach.VERSION or not version:
         return True
@@ -39,7 +40,7 @@ def follows(change: ObjectChange, field: FieldChange, *, version: str, nodes: st
 
 def reason_of(change: ObjectChange, field: FieldChange) -> str:
     """Why a field does what it does; of a node provider's with the nodes that are meant."""
-    if change.kind == _PROVIDER and field.effect is Effect.NODES_REPLACED:
+    if change.kind == NODE_PROVIDER and field.effect is Effect.NODES_REPLACED:
         return f"`{_touched(change, field)}`: {field.reason}"
     return field.reason
 

@@ -143,6 +143,7 @@ def test_removed_tier_names_the_endpoints_that_live_on_it(workplace: Workplace) 
     report = workplace.preview(fleet=fleet(asking("isolated", "one"), asking("dedicated", "two")))
     assert tiers(report)["isolated"].state == "removed"
     assert tiers(report)["isolated"].stranded == ("ep-0000000000",)
+    assert "NodeProvider" not in {change.kind for change in tiers(report)["isolated"].changes}
 
 
 def test_endpoints_that_ask_for_the_same_share_what_is_made_of_them(
