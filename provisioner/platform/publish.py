@@ -131,7 +131,7 @@ async def _desired(cluster: Cluster, manifest: Manifest) -> tuple[Kind, Manifest
     stored = await cluster.get(ObjectRef(kind, manifest["metadata"]["name"]))
     if kind in NEVER_CHANGED:
         if stored and (found := _changed(stored.get("spec"), manifest["spec"])):
-            raise version_published(manifest, manifest["metadata"]["name"], found)
+            raise version_published(manifest, None, found)
         return kind, manifest
     return kind, _with_published_versions(manifest, stored) if stored else manifest
 

@@ -98,7 +98,7 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _tables(report: Report) -> Iterator[Table]:
-    """What happens first, then why; tables that would be empty are left out."""
+    """What happens first, then why; tables and columns that would be empty are left out."""
     from provisioner.preview import rows
 
     failures, findings = list(rows.failure_rows(report)), list(rows.finding_rows(report))
@@ -121,6 +121,7 @@ def _table(
     title: str, columns: Sequence[str], rows: Sequence[Row], *, styles: Sequence[str] | None = None
 ) -> Iterator[Table]:
     if rows:
-        cells = tuple(("  " * row.depth + row.cells[0], *row.cells[1:]) for row in rows)
+        kept = [at for at in range(len(columns)) if any(row.cells[at] for row in rows)]
+        cells = tuple(tuple("  " * row.depth * (at == 0) + row.cells[at] for at in kept) for row in rows)
         colours = [_EFFECTS[row.effect] for row in rows] if styles is None else styles
-        yield Table(title, tuple(columns), cells, tuple(colours))
+        yield Table(title, tuple(columns[at] for at in kept), cells, tuple(colours))

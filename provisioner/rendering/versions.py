@@ -96,7 +96,7 @@ def with_frozen(objects: Iterable[Mapping[str, Any]], *, files: PackFiles, tier:
         name = made["metadata"]["name"]
         before = earlier.pop((made["kind"], name), made)
         if before != made:
-            raise version_published(made, name, differences(before, made, opened=opened_text))
+            raise version_published(made, None, differences(before, made, opened=opened_text))
         found.append(dict(made))
     return tuple(found)
 
@@ -146,13 +146,14 @@ def _read(files: PackFiles, name: str) -> Any:
     return read_document(path, root=path.parent).value if path is not None else None
 
 
-def version_published(manifest: Mapping[str, Any], version: str, found: Iterable[Difference]) -> RejectedError:
+def version_published(manifest: Mapping[str, Any], version: str | None, found: Iterable[Difference]) -> RejectedError:
     """The refusal to publish a version again with another content, naming the fields that differ: no values, which may
-    be secret."""
+    be secret. `version` is None for an object that carries it in its name."""
+    what = "what is published under this name" if version is None else f"the published version: {version}"
     fields = [f"`{difference.path}`" for difference in found]
     more = f" and {len(fields) - _NAMED_FIELDS} more" if len(fields) > _NAMED_FIELDS else ""
     return RejectedError(
-        f"publishing template `{manifest['metadata']['name']}`: it differs from the published version: {version}: in "
+        f"publishing template `{manifest['metadata']['name']}`: it differs from {what}: in "
         f"{', '.join(fields[:_NAMED_FIELDS])}{more}",
         reason="VersionPublished",
         hint="raise `version` in the tier's tier.yaml; a published version is never edited",

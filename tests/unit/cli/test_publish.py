@@ -48,6 +48,7 @@ async def test_dry_run_names_every_object_and_writes_none(
     assert await run(TIER, "--dry-run") == 0
     out = capsys.readouterr().out
     assert f"changes of {TIER}" in out
+    assert "WHERE" not in out
     assert "+ VirtualClusterTemplate/tenantry-dedicated" in out
     assert await cluster.list(NODE_PROVIDER) == []
 

@@ -92,7 +92,10 @@ async def test_application_template_is_never_changed_in_place(cluster: HttpClust
     with pytest.raises(RejectedError) as refused:
         await publish_objects(cluster, [components("1.0.1")])
     assert refused.value.reason == "VersionPublished"
-    assert refused.value.message.endswith("-1-0-0: in `template.spec.sources[keda].targetRevision`")
+    assert refused.value.message == (
+        "publishing template `tenantry-gpu-stack-dedicated-1-0-0`: it differs from what is published under this name: "
+        "in `template.spec.sources[keda].targetRevision`"
+    )
 
 
 async def test_nothing_of_a_tier_is_written_when_its_template_is_refused(cluster: HttpCluster) -> None:
