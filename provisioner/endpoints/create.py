@@ -15,6 +15,7 @@ from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.operation import OperationState
 from provisioner.endpoints import delete
 from provisioner.endpoints.observe import observe
+from provisioner.endpoints.placing import apply_instance
 from provisioner.endpoints.progress import load_endpoint, patient, record_stages, save_endpoint, wait_for
 from provisioner.endpoints.publish import publish
 from provisioner.endpoints.refresh import ask_refresh
@@ -23,10 +24,7 @@ from provisioner.endpoints.stages import derive_hopeless, derive_stages
 from provisioner.endpoints.verify import find_refusals
 from provisioner.endpoints.world import EndpointAttempt, World
 from provisioner.operations.step import Done, Step, Wait
-from provisioner.platform.interface import Manifest
-from provisioner.platform.kinds import HTTP_ROUTE, VIRTUAL_CLUSTER_INSTANCE
-
-REQUEST_ID_ANNOTATION = "tenantry.io/request-id"
+from provisioner.platform.kinds import HTTP_ROUTE
 
 
 async def select_project(attempt: EndpointAttempt) -> Done | Wait:
@@ -72,10 +70,8 @@ async def place(attempt: EndpointAttempt) -> Done | Wait:
     """Stage 3: the tenant cluster and the customer's route are applied."""
     world, endpoint = attempt.world, await load_endpoint(attempt)
     plan = endpoint.plan
+    await apply_instance(attempt, plan)
     cluster = world.clusters.control_plane(plan.placement.control_plane)
-    instance = _annotated(world.pack.instance(plan), REQUEST_ID_ANNOTATION, attempt.operation.request_id)
-    await attempt.guard()
-    await cluster.apply(instance, kind=VIRTUAL_CLUSTER_INSTANCE, fence=attempt.fence)
     await attempt.guard()
     await cluster.apply(world.pack.customer_route(plan), kind=HTTP_ROUTE, fence=attempt.fence)
     await record_stages(attempt, endpoint, (_done(StageName.PLACEMENT),))
@@ -121,12 +117,6 @@ async def on_failed(attempt: EndpointAttempt, reason: str, message: str) -> None
         endpoint = await record_stages(attempt, endpoint, (failed,))
     failed_row = replace(endpoint, phase=Phase.FAILED, reason=reason, message=message)
     await save_endpoint(attempt, endpoint, failed_row)
-
-
-def _annotated(manifest: Manifest, key: str, value: str) -> Manifest:
-    metadata = manifest["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), key: value}
-    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _done(name: StageName) -> Stage:

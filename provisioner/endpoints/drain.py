@@ -1,15 +1,18 @@
 """Lets an endpoint's replicas finish the requests that run before anything is taken away from them.
 
-A step of deleting. The route directory names the endpoint no more; its workload is paused at no replicas, so that each
-model server is told to stop, finishes what it serves, and goes. What does not go in time is not waited for.
+Called by deleting, and by changes for the revision that goes. The route directory names the replicas no more; their
+workload is paused at none, so that each model server is told to stop, finishes what it serves, and goes. What does not
+go in time is not waited for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
+from provisioner.endpoints.observe import ENDPOINT_LABEL
 from provisioner.endpoints.project import OWN_TENANT_CLUSTER
 from provisioner.endpoints.world import EndpointAttempt
 from provisioner.operations.step import Done
@@ -23,25 +26,42 @@ DRAIN_SECONDS = 60.0
 PAUSED_REPLICAS = "autoscaling.keda.sh/paused-replicas"
 """KEDA holds the workload at this number of replicas."""
 
+REVISION_LABEL = "tenantry.io/revision"
+
 
 async def drain_replicas(attempt: EndpointAttempt, plan: EndpointPlan) -> Done | str:
     """Done when no pod of the endpoint runs any more, else what is still there."""
+    return await _drain(attempt, plan, {ENDPOINT_LABEL: str(plan.endpoint)})
+
+
+async def drain_revision(attempt: EndpointAttempt, plan: EndpointPlan) -> Done | str:
+    """The same for the pods of the plan's revision; those of another one are left alone."""
+    return await _drain(attempt, plan, {ENDPOINT_LABEL: str(plan.endpoint), REVISION_LABEL: plan.runtime.revision})
+
+
+async def resume_replicas(attempt: EndpointAttempt, plan: EndpointPlan) -> None:
+    """Let the scaler of the plan's revision have replicas again, if it was paused."""
+    tenant, scaler = attempt.world.tenant(plan), ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE)
+    if await _paused_at(tenant, scaler) is not None:
+        await attempt.guard()
+        await tenant.annotate(scaler, {PAUSED_REPLICAS: None}, fence=attempt.fence)
+
+
+async def _drain(attempt: EndpointAttempt, plan: EndpointPlan, labels: Mapping[str, str]) -> Done | str:
     if plan.tenancy != OWN_TENANT_CLUSTER or not await _is_reachable(attempt, plan) or _is_late(attempt):
         return Done()
-    placement = plan.placement
-    tenant = attempt.world.clusters.tenant(placement.control_plane, placement.project, placement.tenant_cluster)
+    tenant = attempt.world.tenant(plan)
     try:
         await _pause(attempt, tenant, ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE))
-        running = await _pods(tenant, plan)
+        pods = await tenant.list(POD, namespace=TENANT_NAMESPACE, labels=labels)
     except RejectedError:  # a tenant cluster that refuses us can only be deleted; its replicas cannot be waited for
         return Done()
+    running = sorted(str(pod["metadata"]["name"]) for pod in pods)
     return f"replicas finish their requests: {', '.join(running)}" if running else Done()
 
 
 async def _pause(attempt: EndpointAttempt, tenant: Cluster, scaler: ObjectRef) -> None:
-    found = await tenant.get(scaler)
-    annotations = (found or {}).get("metadata", {}).get("annotations") or {}
-    if found is None or annotations.get(PAUSED_REPLICAS) == "0":
+    if await _paused_at(tenant, scaler) == "0":
         return
     await attempt.guard()
     await tenant.annotate(scaler, {PAUSED_REPLICAS: "0"}, fence=attempt.fence)
@@ -62,6 +82,9 @@ def _is_late(attempt: EndpointAttempt) -> bool:
     return started is not None and attempt.world.clock.now() - started > timedelta(seconds=DRAIN_SECONDS)
 
 
-async def _pods(tenant: Cluster, plan: EndpointPlan) -> list[str]:
-    pods = await tenant.list(POD, namespace=TENANT_NAMESPACE, labels={"tenantry.io/endpoint": plan.endpoint})
-    return sorted(str(pod["metadata"]["name"]) for pod in pods)
+async def _paused_at(tenant: Cluster, scaler: ObjectRef) -> str | None:
+    """How many replicas the scaler is held at; None where it is not held, or not there."""
+    found = await tenant.get(scaler)
+    annotations = (found or {}).get("metadata", {}).get("annotations") or {}
+    held: str | None = annotations.get(PAUSED_REPLICAS)
+    return held

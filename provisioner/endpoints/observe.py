@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import datetime
 
 from provisioner.domain.errors import RejectedError, RetryableError
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.domain.snapshot import Backend
+from provisioner.endpoints.leases import live_ordinals
 from provisioner.endpoints.world import World
 from provisioner.platform.application import INSTANCE_LABEL, ApplicationStatus, parse_application
 from provisioner.platform.instance import InstanceStatus, parse_instance
@@ -41,7 +43,8 @@ ENDPOINT_LABEL = "tenantry.io/endpoint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantObservation:
-    """What the tenant cluster says. `devices` counts those to be claimed (DRA), read where replicas claim some."""
+    """What the tenant cluster says. `live` are the ordinals whose replicas are registered; `devices` counts those to be
+    claimed (DRA), read where replicas claim some."""
 
     nodes: tuple[NodeStatus, ...]
     workload: WorkloadStatus | None
@@ -50,6 +53,7 @@ class TenantObservation:
     leases: frozenset[str]
     has_namespace: bool
     devices: int
+    live: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,15 +105,14 @@ def replica_backend(plan: EndpointPlan, ordinal: int, gateway_address: str) -> B
 
 
 async def _observe_tenant(world: World, plan: EndpointPlan) -> tuple[TenantObservation | None, str]:
-    placement = plan.placement
-    cluster = world.clusters.tenant(placement.control_plane, placement.project, placement.tenant_cluster)
+    cluster = world.tenant(plan)
     try:
-        return await _read_tenant(cluster, plan), ""
+        return await _read_tenant(cluster, plan, world.clock.now()), ""
     except (RetryableError, RejectedError) as error:
         return None, error.message
 
 
-async def _read_tenant(cluster: Cluster, plan: EndpointPlan) -> TenantObservation:
+async def _read_tenant(cluster: Cluster, plan: EndpointPlan, now: datetime) -> TenantObservation:
     labels = {ENDPOINT_LABEL: str(plan.endpoint)}
     nodes, namespace, stateful_set, pods = await asyncio.gather(
         cluster.list(NODE),
@@ -130,6 +133,7 @@ async def _read_tenant(cluster: Cluster, plan: EndpointPlan) -> TenantObservatio
         leases=frozenset(str(lease["metadata"]["name"]) for lease in leases),
         has_namespace=namespace is not None and not namespace["metadata"].get("deletionTimestamp"),
         devices=await _count_devices(cluster, plan),
+        live=live_ordinals(leases, plan, now=now),
     )
 
 

@@ -63,8 +63,29 @@ def patient(step: str, stage: StageName, run: StepRun) -> StepRun:
         except RetryableError as error:
             trouble = Stage(name=stage, state=StageState.ERROR, reason=error.reason, message=error.message)
             await record_stages(attempt, await load_endpoint(attempt), (trouble,))
-            pause = error.retry_after_seconds
-            wait = wait_for(attempt, step, reason=error.reason, message=error.message)
-            return replace(wait, retry_after_seconds=max(wait.retry_after_seconds, pause or 0.0))
+            return _wait_out(attempt, step, error)
 
     return patiently
+
+
+def waiting_out(run: StepRun) -> StepRun:
+    """`run`, but an outside that does not answer is waited for until the operation's deadline."""
+
+    async def patiently(attempt: EndpointAttempt) -> Done | Wait:
+        try:
+            return await run(attempt)
+        except RetryableError as error:
+            return _wait_out(attempt, attempt.step, error)
+
+    return patiently
+
+
+def waited_seconds(attempt: EndpointAttempt) -> float:
+    """How long the present step has been tried."""
+    started = attempt.operation.step(attempt.step).started_at
+    return (attempt.world.clock.now() - started).total_seconds() if started else 0.0
+
+
+def _wait_out(attempt: EndpointAttempt, step: str, error: RetryableError) -> Wait:
+    wait = wait_for(attempt, step, reason=error.reason, message=error.message)
+    return replace(wait, retry_after_seconds=max(wait.retry_after_seconds, error.retry_after_seconds or 0.0))

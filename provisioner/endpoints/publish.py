@@ -30,13 +30,13 @@ async def publish(attempt: EndpointAttempt) -> Done | Wait:
     endpoint = await load_endpoint(attempt)
     if endpoint.phase is Phase.READY:
         return Done({"url": endpoint.plan.address.url})
-    backends = await _published(attempt, endpoint)
+    backends = await published(attempt, endpoint)
     wanted = wanted_replicas(endpoint.plan)
     if len(backends) < wanted:
         attempt.world.wake_reconciler()
         message = f"live replicas in the snapshot: {len(backends)} of {wanted}"
         return await _unproven(attempt, endpoint, StageState.PENDING, "SnapshotPending", message)
-    trouble = await _prove(attempt, endpoint, backends)
+    trouble = await prove(attempt, endpoint, backends)
     if trouble:
         return await _unproven(attempt, endpoint, StageState.ERROR, *trouble)
     endpoint = await record_stages(attempt, endpoint, (Stage(name=StageName.PUBLISHED, state=StageState.DONE),))
@@ -45,7 +45,8 @@ async def publish(attempt: EndpointAttempt) -> Done | Wait:
     return Done({"url": endpoint.plan.address.url})
 
 
-async def _published(attempt: EndpointAttempt, endpoint: Endpoint) -> tuple[Backend, ...]:
+async def published(attempt: EndpointAttempt, endpoint: Endpoint) -> tuple[Backend, ...]:
+    """The endpoint's backends in the current snapshot."""
     snapshot = await attempt.world.store.snapshots.current()
     routes = snapshot.routes if snapshot else ()
     return next((route.backends for route in routes if route.endpoint == endpoint.id), ())
@@ -58,7 +59,7 @@ async def _unproven(attempt: EndpointAttempt, endpoint: Endpoint, state: StageSt
     return wait_for(attempt, "publish", reason=reason, message=f"{StageName.PUBLISHED}: {message}")
 
 
-async def _prove(attempt: EndpointAttempt, endpoint: Endpoint, backends: tuple[Backend, ...]) -> tuple[str, str] | None:
+async def prove(attempt: EndpointAttempt, endpoint: Endpoint, backends: tuple[Backend, ...]) -> tuple[str, str] | None:
     """What an outside caller finds wrong, as reason and message; None when everything is as it should be."""
     world, plan = attempt.world, endpoint.plan
     stranger = await world.probe.refuses_stranger(backends[0])

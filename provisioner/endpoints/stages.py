@@ -6,21 +6,24 @@ cures.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from provisioner.domain.conditions import Stage, StageName, StageState
 from provisioner.domain.plan import EndpointPlan
 from provisioner.endpoints.observe import Observation, TenantObservation, wanted_replicas
-from provisioner.platform.application import ApplicationStatus
+from provisioner.platform.application import ApplicationStatus, ResourceHealth
 from provisioner.platform.condition import Condition
 
 _DONE, _PENDING, _ERROR = StageState.DONE, StageState.PENDING, StageState.ERROR
 
 
-def derive_stages(plan: EndpointPlan, seen: Observation, *, commit: str) -> tuple[Stage, ...]:
-    """Stages 4 to 8. `commit` is the SHA that Argo CD must have synced."""
+def derive_stages(plan: EndpointPlan, seen: Observation, *, commit: str, beside: str = "") -> tuple[Stage, ...]:
+    """Stages 4 to 8. `commit` is the SHA that Argo CD must have synced; `beside` is the workload of another revision,
+    whose health says nothing about this one."""
     return (
         _tenant_cluster(seen),
         _capacity(plan, seen),
-        _argo_sync(plan, seen, commit),
+        _argo_sync(plan, seen, commit, beside),
         _route(plan, seen),
         _loading(plan, seen),
     )
@@ -80,7 +83,7 @@ def _capacity(plan: EndpointPlan, seen: Observation) -> Stage:
     return Stage(name=name, reason=reason, message=f"nodes ready: {min(joined, ready)} of {wanted}{told}")
 
 
-def _argo_sync(plan: EndpointPlan, seen: Observation, commit: str) -> Stage:
+def _argo_sync(plan: EndpointPlan, seen: Observation, commit: str, beside: str) -> Stage:
     name = StageName.ARGO_SYNC
     for application in seen.applications:
         if application.error:
@@ -95,31 +98,39 @@ def _argo_sync(plan: EndpointPlan, seen: Observation, commit: str) -> Stage:
     if runtime not in {application.name for application in seen.applications}:
         return Stage(name=name, reason="ApplicationMissing", message=f"not there yet: {runtime}")
     for application in seen.applications:
-        unmet = _unmet(plan, seen.tenant, application, commit)
+        unmet = _unmet(plan, seen.tenant, application, commit, beside)
         if unmet:
             return Stage(name=name, reason=unmet[0], message=f"{application.name}: {unmet[1]}")
     return _gpus(plan, seen.tenant)
 
 
 def _unmet(
-    plan: EndpointPlan, tenant: TenantObservation | None, application: ApplicationStatus, commit: str
+    plan: EndpointPlan, tenant: TenantObservation | None, application: ApplicationStatus, commit: str, beside: str
 ) -> tuple[str, str] | None:
     is_runtime = application.name == runtime_application(plan)
     if application.sync != "Synced":
         return application.sync, "waiting for Argo CD to sync"
     if is_runtime and application.revision != commit:
         return "OldRevision", f"synced at {application.revision[:12]}, wanted: {commit[:12]}"
-    if application.health == "Healthy":
-        return None
-    if is_runtime and application.health == "Progressing" and _only_the_model_waits(plan, tenant, application):
+    if application.health == "Healthy" or (is_runtime and application.health == "Suspended"):
+        return None  # suspended: the scaler of a revision that is drained is paused
+    others = tuple(resource for resource in application.unready if resource.name != beside)
+    is_told_of_another = bool(application.unready) and not others
+    can_wait = is_runtime and application.health == "Progressing"
+    if can_wait and (is_told_of_another or _only_the_model_waits(plan, tenant, application, others)):
         return None
     return application.health, _told(application)
 
 
-def _only_the_model_waits(plan: EndpointPlan, tenant: TenantObservation | None, application: ApplicationStatus) -> bool:
+def _only_the_model_waits(
+    plan: EndpointPlan,
+    tenant: TenantObservation | None,
+    application: ApplicationStatus,
+    unready: Sequence[ResourceHealth],
+) -> bool:
     """Whether the model's workload is the only unready part, as read in the tenant cluster, with its pods on nodes."""
     workload = tenant.workload if tenant else None
-    if workload is None or any(resource.name != workload.name for resource in application.unready):
+    if workload is None or any(resource.name != workload.name for resource in unready):
         return False
     wanted = wanted_replicas(plan)
     if sum(1 for pod in workload.pods if pod.bound) < wanted:

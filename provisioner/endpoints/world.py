@@ -28,8 +28,12 @@ class Rendering(Protocol):
         """The customer's HTTPRoute in the control plane cluster."""
         ...
 
-    def runtime_tree(self, plan: EndpointPlan) -> Mapping[str, bytes]:
-        """The files of the delivery branch, by path."""
+    def runtime_tree(self, plan: EndpointPlan, *, beside: EndpointPlan | None = None) -> Mapping[str, bytes]:
+        """The files of the delivery branch, by path, with room for the revision `beside` it."""
+        ...
+
+    def workload_files(self, plan: EndpointPlan) -> Mapping[str, bytes]:
+        """Those of them that make the pods."""
         ...
 
 

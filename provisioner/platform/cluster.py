@@ -90,8 +90,8 @@ class HttpCluster:
         options = {"dryRun": "All"} if dry_run else {}
         return await _rereading(lambda: self._apply_once(manifest, ref, fence, force=force, options=options))
 
-    async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str], *, fence: Fence) -> None:
-        """Set annotations of an existing object; nothing happens when it is gone."""
+    async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str | None], *, fence: Fence) -> None:
+        """Set annotations of an existing object, or with None take them away; nothing happens when it is gone."""
         await _rereading(lambda: self._annotate_once(ref, annotations, fence))
 
     async def delete(self, ref: ObjectRef, *, fence: Fence) -> bool:
@@ -114,7 +114,7 @@ class HttpCluster:
             answer = await self._merge(ref, body, is_stored=stored is not None, options=options)
         return self._checked(answer, f"applying {_label(ref)}")
 
-    async def _annotate_once(self, ref: ObjectRef, annotations: Mapping[str, str], fence: Fence) -> None:
+    async def _annotate_once(self, ref: ObjectRef, annotations: Mapping[str, str | None], fence: Fence) -> None:
         stored = await self.get(ref)
         if stored is None:
             return

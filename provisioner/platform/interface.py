@@ -66,8 +66,8 @@ class Cluster(Protocol):
         left to them (RejectedError, reason `FieldConflict`, a finding each); `dry_run` writes nothing."""
         ...
 
-    async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str], *, fence: Fence) -> None:
-        """Set annotations of an existing object; nothing happens when it is gone."""
+    async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str | None], *, fence: Fence) -> None:
+        """Set annotations of an existing object, or with None take them away; nothing happens when it is gone."""
         ...
 
     async def delete(self, ref: ObjectRef, *, fence: Fence) -> bool:

@@ -18,8 +18,8 @@ from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.domain.route import Serving
 from provisioner.domain.snapshot import Backend
+from provisioner.endpoints.leases import live_ordinals
 from provisioner.endpoints.observe import ENDPOINT_LABEL, TENANT_GATEWAY, replica_backend
-from provisioner.endpoints.replicas import live_ordinals
 from provisioner.platform.interface import Clusters, ObjectRef
 from provisioner.platform.kinds import GATEWAY, LEASE
 from provisioner.platform.route import parse_gateway

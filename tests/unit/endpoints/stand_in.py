@@ -92,11 +92,12 @@ class StandInCluster:
         self._tell("apply", ref, is_new=stored is None)
         return self.put(kind, {**made, "status": (stored or {}).get("status", {})})
 
-    async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str], *, fence: Fence) -> None:
+    async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str | None], *, fence: Fence) -> None:
         stored = self.objects.get((ref.kind.kind, ref.namespace, ref.name))
         if stored:
             refuse_higher_fence(stored, ref, fence)
-            stored["metadata"].setdefault("annotations", {}).update(annotations)
+            merged = {**stored["metadata"].get("annotations", {}), **annotations}
+            stored["metadata"]["annotations"] = {name: value for name, value in merged.items() if value is not None}
             self._tell("annotate", ref)
 
     async def delete(self, ref: ObjectRef, *, fence: Fence) -> bool:
