@@ -15,9 +15,12 @@ from stacks.config import PlatformConfig, StackName, read_config
 from stacks.outputs import read_published
 from stacks.platform import program as platform
 
+TOLD = 32
+"""The exit code that tells Pulumi's language host that all was said; with another it adds that nobody handled it."""
+
 
 async def main() -> None:
-    """Run the stack. Raises pulumi.RunError, whose message is what went wrong, where, and what to do."""
+    """Run the stack. A refusal is logged as an error, what went wrong, where, and what to do, and ends the process."""
     name = StackName(
         organization=pulumi.get_organization(),
         project=pulumi.get_project(),
@@ -33,7 +36,8 @@ async def main() -> None:
         else:
             await tier.run(config, published=await read_published(name))
     except TenantryError as error:
-        raise pulumi.RunError(message_of(error)) from None
+        pulumi.log.error(message_of(error))
+        raise SystemExit(TOLD) from None
 
 
 def message_of(error: TenantryError) -> str:

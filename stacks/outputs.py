@@ -17,10 +17,11 @@ from stacks.config import StackName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformOutputs:
-    """What tiers take from the platform: the connector that is there, and how its clusters are reached (None: by the
-    `KUBECONFIG` of whoever runs Pulumi)."""
+    """What tiers take from the platform: the connector that is there, the clusters that it is up on, and how they are
+    reached (None: by the `KUBECONFIG` of whoever runs Pulumi)."""
 
     connector: str
+    control_planes: frozenset[str]
     kubeconfig: pulumi.Output[str] | None
 
 
@@ -34,6 +35,7 @@ async def read_platform(stack: str) -> PlatformOutputs:
             reason="PlatformIncomplete",
             hint=f"run `pulumi up --stack {stack.rpartition('/')[2]}` first",
         )
+    planes = (await reference.get_output_details("controlPlanes")).value
     details = await reference.get_output_details("kubeconfig")
     if details.value is not None:
         raise RejectedError(
@@ -42,7 +44,8 @@ async def read_platform(stack: str) -> PlatformOutputs:
             hint="bring that stack up again with the platform's own program, and give the cluster new credentials",
         )
     secret = details.secret_value
-    return PlatformOutputs(connector=connector, kubeconfig=None if secret is None else pulumi.Output.secret(secret))
+    kubeconfig = None if secret is None else pulumi.Output.secret(secret)
+    return PlatformOutputs(connector=connector, control_planes=frozenset(planes or ()), kubeconfig=kubeconfig)
 
 
 async def read_published(name: StackName) -> dict[str, dict[str, str]]:

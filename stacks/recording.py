@@ -129,14 +129,17 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
 
 
 class Engine(engine_pb2_grpc.EngineServicer):
-    """Says on standard error what the program logs, and keeps the root of its resources."""
+    """Says on standard error what the program logs, keeps the errors and the root of its resources."""
 
     def __init__(self) -> None:
+        self.errors: list[str] = []
         self._root = ""
 
     def Log(self, request: engine_pb2.LogRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:
-        """Print a message that is worth a person's time."""
-        if request.severity >= engine_pb2.INFO:
+        """Print a message that is worth a person's time; an error is for whoever runs the program."""
+        if request.severity >= engine_pb2.ERROR:
+            self.errors.append(request.message)
+        elif request.severity >= engine_pb2.INFO:
             print(f"{engine_pb2.LogSeverity.Name(request.severity).lower()}: {request.message}", file=sys.stderr)
         return empty_pb2.Empty()
 

@@ -27,7 +27,7 @@ from pulumi.runtime.proto import engine_pb2_grpc, resource_pb2_grpc
 from provisioner.catalog.document import read_document
 from provisioner.domain.errors import RejectedError
 from stacks.config import StackName
-from stacks.entry import message_of
+from stacks.entry import TOLD, message_of
 from stacks.keys import KEYS, PROJECT
 from stacks.recording import Engine, Graph, Monitor, Outputs
 
@@ -90,17 +90,18 @@ def run_stack(run: Run) -> Ran:
     graph = Graph(project=PROJECT, stack=run.stack)
     server = grpc.server(ThreadPoolExecutor(max_workers=8))
     resource_pb2_grpc.add_ResourceMonitorServicer_to_server(Monitor(graph, run.outputs), server)
-    engine_pb2_grpc.add_EngineServicer_to_server(Engine(), server)
+    engine = Engine()
+    engine_pb2_grpc.add_EngineServicer_to_server(engine, server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
-    refusal = None
     try:
         _run_program(run, address)
-    except pulumi.RunError as error:
-        refusal = str(error)
+    except SystemExit as ended:
+        if ended.code != TOLD:
+            raise
     finally:
         server.stop(grace=1).wait()
-    return Ran(stack=run.stack, graph=graph.as_json(), refusal=refusal)
+    return Ran(stack=run.stack, graph=graph.as_json(), refusal="\n".join(engine.errors) or None)
 
 
 def _run_program(run: Run, address: str) -> None:

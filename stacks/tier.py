@@ -12,7 +12,7 @@ from provisioner.preview.sides import Fleet
 from provisioner.rendering.pack import compile_pack
 from stacks.config import TierConfig
 from stacks.objects import kubernetes_provider
-from stacks.outputs import read_platform
+from stacks.outputs import PlatformOutputs, read_platform
 from stacks.published_tier import PublishedTier, PublishedTierArgs
 from stacks.versions import Pins, Versions, check_versions, digests, pins_of
 
@@ -33,13 +33,7 @@ async def run(config: TierConfig, *, published: Versions) -> None:
     wanted = digests(objects)
     check_versions(tier.name, published=published, wanted=wanted, pins=pins)
     platform = await read_platform(config.platform)
-    if platform.connector != offer.site.connector:
-        raise RejectedError(
-            f"publishing tier `{tier.name}`: the site names connector `{offer.site.connector}`, the platform's stack "
-            f"made: `{platform.connector}`",
-            reason="InvalidConnector",
-            hint="bring the platform's stack up with the same site first",
-        )
+    _check_platform(config, platform)
     provider = kubernetes_provider(config.control_plane, platform.kubeconfig)
     made = PublishedTier(tier.name, PublishedTierArgs(manifests=objects, provider=provider))
     _say(tier.name, wanted, pins)
@@ -51,6 +45,24 @@ async def run(config: TierConfig, *, published: Versions) -> None:
     if pins is not None:
         pinned = {version: {"count": len(ids), "endpoints": list(ids[:MOST_NAMED])} for version, ids in pins.items()}
         pulumi.export("pins", pinned)
+
+
+def _check_platform(config: TierConfig, platform: PlatformOutputs) -> None:
+    """Refuse a platform that was made with another site, or is not up where the tier goes."""
+    publishing, connector = f"publishing tier `{config.tier}`", config.offer.site.connector
+    if platform.connector != connector:
+        raise RejectedError(
+            f"{publishing}: the site names connector `{connector}`, the platform's stack made: `{platform.connector}`",
+            reason="InvalidConnector",
+            hint="bring the platform's stack up with the same site first",
+        )
+    if config.control_plane not in platform.control_planes:
+        raise RejectedError(
+            f"{publishing}: the platform's stack `{config.platform}` is not up on: `{config.control_plane}`",
+            reason="PlatformIncomplete",
+            hint=f"run `pulumi up --stack {config.platform.rpartition('/')[2]}` with the same site first; it is up on: "
+            f"{', '.join(sorted(platform.control_planes)) or 'none'}",
+        )
 
 
 def _say(tier: str, versions: Versions, pins: Pins | None) -> None:

@@ -37,10 +37,11 @@ def run(config: PlatformConfig) -> None:
         args = InstallationArgs(groups=here, secrets=config.secrets, provider=provider)
         made.append(Installation(plane, args).made)
     # Not before it is there on every cluster: tiers take it as a sign that the platform is up.
-    pulumi.export("connector", pulumi.Output.all(*made).apply(lambda _: site.connector))
+    everywhere = pulumi.Output.all(*made)
+    pulumi.export("connector", everywhere.apply(lambda _: site.connector))
+    pulumi.export("controlPlanes", everywhere.apply(lambda _: list(site.control_planes)))
     pulumi.export("namespace", site.gateway.namespace)
     pulumi.export("platformUrl", site.installation.platform.url if site.installation else None)
-    pulumi.export("controlPlanes", list(site.control_planes))
     if config.kubeconfig is not None:
         pulumi.export("kubeconfig", config.kubeconfig)
 

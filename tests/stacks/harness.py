@@ -13,7 +13,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PLATFORM = "organization/tenantry/platform"
 PLATFORM_OUTPUTS: Mapping[str, Any] = {
-    PLATFORM: {"connector": "argocd-main", "kubeconfig": "[secret]", "namespace": "tenantry"}
+    PLATFORM: {
+        "connector": "argocd-main",
+        "controlPlanes": ["eu-central-1"],
+        "kubeconfig": "[secret]",
+        "namespace": "tenantry",
+    }
 }
 
 

@@ -64,6 +64,13 @@ def test_a_platform_with_another_connector_is_refused(tmp_path: Path) -> None:
     assert_refused(run_stack("dedicated-eu", folder=tmp_path, outputs=outputs), "`argocd-main`", "`argocd-old`")
 
 
+def test_a_control_plane_cluster_that_the_platform_is_not_up_on_is_refused(tmp_path: Path) -> None:
+    """There would be none of the kinds there that a tier is made of."""
+    outputs = {PLATFORM: {"connector": "argocd-main", "controlPlanes": ["eu-west-1"]}}
+    ran = run_stack("dedicated-eu", folder=tmp_path, outputs=outputs)
+    assert_refused(ran, PLATFORM, "`eu-central-1`", "pulumi up --stack platform", "eu-west-1")
+
+
 def test_a_platform_that_gives_its_kubeconfig_away_is_refused(tmp_path: Path) -> None:
     outputs = {PLATFORM: {"connector": "argocd-main", "kubeconfig": "users: [{name: admin}]"}}
     ran = run_stack("dedicated-eu", folder=tmp_path, outputs=outputs)

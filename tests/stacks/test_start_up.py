@@ -1,4 +1,4 @@
-"""Pulumi costs a quarter of a second to import: no command of ours pays for it."""
+"""How the programs of stacks start and end; and that no command of ours pays a quarter of a second for Pulumi."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from stacks.entry import TOLD
 from tests.stacks.harness import ROOT
 
 
@@ -20,3 +21,13 @@ def test_commands_do_not_import_pulumi(command: list[str]) -> None:
         [sys.executable, "-c", program, *command], cwd=ROOT, capture_output=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_interrupted_program_ends_without_a_word() -> None:
+    """So Pulumi does when an update has failed, and tells itself what did."""
+    program = (
+        "import os, pulumi, runpy, signal; pulumi.run = lambda _: os.kill(os.getpid(), signal.SIGINT); "
+        "runpy.run_path('stacks', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (TOLD, b"", b"")
