@@ -48,7 +48,7 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="Tenantry", version="1", description="Managed-inference endpoints", redoc_url=None)
     app.state.services = services
     app.state.snapshots = SnapshotFeed(services.store.snapshots, is_stopping=services.is_stopping)
-    app.state.callers = Callers(services.store.keys, clock=services.clock)
+    app.state.callers = Callers(services.store.keys, clock=services.clock, team_scoping=services.team_scoping)
     for noun in NOUNS:
         # A route that forgets to name a scope still asks for a key.
         app.include_router(noun.router, prefix=PREFIX, dependencies=[Depends(authenticate)], responses=PROBLEMS)

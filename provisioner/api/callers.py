@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from provisioner.domain.access import Principal
 from provisioner.domain.clock import Clock
@@ -38,10 +38,11 @@ class _Known:
 
 
 class Callers:
-    """Who the callers are. Never keeps a secret, only digests."""
+    """Who the callers are. Never keeps a secret, only digests. Without `team_scoping` no caller is of a team."""
 
-    def __init__(self, keys: KeyStore, *, clock: Clock) -> None:
+    def __init__(self, keys: KeyStore, *, clock: Clock, team_scoping: bool = True) -> None:
         self._keys = keys
+        self._team_scoping = team_scoping
         self._clock = clock
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._telling: set[asyncio.Task[None]] = set()
@@ -55,7 +56,7 @@ class Callers:
         if not known.key.is_usable(self._clock.now()):
             return None
         self._tell_use(known)
-        return known.key.principal
+        return known.key.principal if self._team_scoping else replace(known.key.principal, team=None)
 
     def forget(self) -> None:
         """Look at every key anew: one was revoked."""

@@ -35,7 +35,7 @@ class Services:
     `wake_worker` is called after an operation was stored, `wake_reconciler` after keys changed; both may do nothing,
     since both sides also poll. `refusals` says what the tenant cluster's policies would refuse of a plan's manifests.
     `is_stopping` ends waiting requests early, so that a process can stop at once. `customers_create` lets customers
-    make and delete endpoints of their own.
+    make and delete endpoints of their own; without `team_scoping` a key reaches every team's of its tenant.
     """
 
     store: Store
@@ -49,3 +49,4 @@ class Services:
     wake_reconciler: Callable[[], None] = _nobody
     is_stopping: Callable[[], bool] = _never
     customers_create: bool = False
+    team_scoping: bool = True

@@ -6,7 +6,8 @@ High-entropy secrets need no slow hash. One key works for HTTP and the command l
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from provisioner.domain.access import DEFAULT_SCOPES, ROLE_SCOPES, AccessRole, Principal, Scope
@@ -69,6 +70,11 @@ class ApiKey:
         """Whether somebody can make other keys of every kind with it at `now`."""
         is_admin = self.role is AccessRole.ADMIN and self.tenant is None and Scope.KEYS_WRITE in self.permitted
         return is_admin and self.is_usable(now)
+
+
+def without_teams(keys: Iterable[ApiKey]) -> list[ApiKey]:
+    """The same keys, each for the whole of its tenant, where an installation does not tell teams apart."""
+    return [replace(key, team=None) for key in keys]
 
 
 def visible_prefix(secret: str) -> str:

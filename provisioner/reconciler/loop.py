@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import ConflictError, TenantryError
 from provisioner.domain.ids import EndpointId
-from provisioner.domain.key import ApiKey
+from provisioner.domain.key import ApiKey, without_teams
 from provisioner.domain.route import Serving, derive_keys, derive_routes, derive_snapshot
 from provisioner.domain.snapshot import Snapshot
 from provisioner.platform.interface import Clusters
@@ -54,10 +54,11 @@ class _Settled:
 class Reconciler:
     """Keeps the snapshot true. `wake` is for whoever has just changed a key, or waits for a replica to be seen."""
 
-    def __init__(self, *, clusters: Clusters, store: Store, clock: Clock) -> None:
+    def __init__(self, *, clusters: Clusters, store: Store, clock: Clock, team_scoping: bool = True) -> None:
         self._clusters = clusters
         self._store = store
         self._clock = clock
+        self._scoped = list if team_scoping else without_teams
         self._endpoints = Remembered(store.endpoints)
         self._keys = Remembered(store.keys)
         self._snapshot: Snapshot | None = None
@@ -100,7 +101,7 @@ class Reconciler:
         if self._settled is not None and self._settled.holds((previous, endpoints, keys, serving), now):
             return previous
         routes = derive_routes(endpoints, serving, previous.routes if previous else ())
-        snapshot = derive_snapshot(previous, routes, derive_keys(keys, now), now)
+        snapshot = derive_snapshot(previous, routes, derive_keys(self._scoped(keys), now), now)
         if snapshot is not previous:
             try:
                 await self._store.snapshots.publish(snapshot)

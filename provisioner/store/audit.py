@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -17,12 +18,13 @@ from sqlalchemy import ColumnElement, Row, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.audit import AuditEvent, AuditFilter
+from provisioner.domain.errors import InvariantError
 from provisioner.domain.operation import Operation
 from provisioner.store.database import Database
 from provisioner.store.rows import columns_of, event_from
 from provisioner.store.schema import AUDIT_EVENTS
 
-_UNTOLD = frozenset({"digest", "last_used_at", "version"})
+_UNTOLD = {"digest", "last_used_at", "version"}
 """Fields that no digest is made of: what a secret could be checked against, and what changes by itself."""
 
 
@@ -61,10 +63,10 @@ async def record_operation(
     outcome: str,
     *,
     now: datetime,
-    before_digest: str = "",
-    after_digest: str = "",
+    digests: tuple[str, str] = ("", ""),
 ) -> None:
-    """Record that the operation was `accepted`, is `cancelling`, or how it ended."""
+    """Record that the operation was `accepted`, is `cancelling`, or how it ended. `digests` are of what was asked for:
+    its subject before and after; the others have none."""
     values = {
         "at": now,
         "tenant": operation.tenant,
@@ -74,20 +76,25 @@ async def record_operation(
         "actor": operation.actor,
         "request_id": operation.request_id,
         "operation": operation.id,
-        "before_digest": before_digest,
-        "after_digest": after_digest,
+        "before_digest": digests[0],
+        "after_digest": digests[1],
     }
     await connection.execute(insert(AUDIT_EVENTS).values(values))
 
 
 def digest_of_row(value: Any) -> str:
-    """The SHA-256 of what a row says, as canonical JSON without what could betray a secret; empty for None."""
-    if value is None:
+    """The SHA-256 of what a row says, as canonical JSON without what could betray a secret; empty where there is no
+    row, or none that can be read."""
+    if value is None or isinstance(value, InvariantError):
         return ""
-    kind = type(value)
-    fields = TypeAdapter(kind).dump_python(value, mode="json", exclude=set(_UNTOLD & set(kind.__dataclass_fields__)))
+    fields = _adapter(type(value)).dump_python(value, mode="json", exclude=_UNTOLD)
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _conditions(wanted: AuditFilter) -> list[ColumnElement[bool]]:

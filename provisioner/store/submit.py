@@ -7,6 +7,8 @@ a taken name, an unknown tenant.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -14,9 +16,9 @@ from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError, RejectedError
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.tenant import Tenant
-from provisioner.store.audit import record_operation
+from provisioner.store.audit import digest_of_row, record_operation
 from provisioner.store.changes import record_endpoint_change
-from provisioner.store.rows import columns_of, operation_columns
+from provisioner.store.rows import columns_of, endpoint_from, operation_columns, tenant_from, value_or_error
 from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
 
 
@@ -26,16 +28,18 @@ async def insert_operation(
     """Write all rows. IntegrityError when an index refuses one."""
     if operation.verb is Verb.ENDPOINT_DELETE:
         await _supersede(connection, operation)
+    digests = ("", "")
     if tenant is not None:
-        await _save_unready_tenant(connection, tenant)
+        digests = await _save_unready_tenant(connection, tenant)
     await connection.execute(insert(OPERATIONS).values(operation_columns(operation)))
-    await record_operation(connection, operation, "accepted", now=operation.created_at)
     if endpoint is not None and operation.verb is Verb.ENDPOINT_CREATE:
         await connection.execute(insert(ENDPOINTS).values(columns_of(endpoint)))
+        digests = ("", digest_of_row(endpoint))
     elif endpoint is not None:
-        await _change_endpoint(connection, endpoint)
+        digests = await _change_endpoint(connection, endpoint)
+    now = operation.created_at
+    await record_operation(connection, operation, "accepted", now=now, digests=digests)
     if endpoint is not None:
-        now = operation.created_at
         await record_endpoint_change(connection, endpoint.id, tenant=endpoint.tenant, now=now)
 
 
@@ -110,18 +114,30 @@ async def _supersede(connection: AsyncConnection, operation: Operation) -> None:
         await record_operation(connection, row, OperationState.CANCELLED, now=operation.created_at)
 
 
-async def _save_unready_tenant(connection: AsyncConnection, tenant: Tenant) -> None:
-    """Insert the tenant, or take over one whose creation never came to its end."""
+async def _save_unready_tenant(connection: AsyncConnection, tenant: Tenant) -> tuple[str, str]:
+    """Insert the tenant, or take over one whose creation never came to its end. The digests before and after."""
     unready = (TENANTS.c.name == tenant.name) & TENANTS.c.ready.is_(False)
-    changed = await connection.execute(update(TENANTS).where(unready).values(columns_of(tenant, "created_at")))
-    if changed.rowcount == 0:
+    left = (await connection.execute(select(TENANTS).where(unready).with_for_update())).one_or_none()
+    if left is None:
         await connection.execute(insert(TENANTS).values(columns_of(tenant)))
+        return "", digest_of_row(tenant)
+    await connection.execute(update(TENANTS).where(unready).values(columns_of(tenant, "created_at")))
+    before = value_or_error(tenant_from, left)
+    return digest_of_row(before), digest_of_row(replace(tenant, created_at=left.created_at))
 
 
-async def _change_endpoint(connection: AsyncConnection, endpoint: Endpoint) -> None:
-    """Write what the caller wants; what workers observed (stages, observed generation) stays as they stored it."""
+async def _change_endpoint(connection: AsyncConnection, endpoint: Endpoint) -> tuple[str, str]:
+    """Write what the caller wants; what workers observed (stages, observed generation) stays as they stored it. The
+    digests before and after."""
     kept = ("id", "name", "tenant", "created_at", "stages", "observed_generation", "version")
     wanted = columns_of(endpoint, *kept)
-    changed = await connection.execute(update(ENDPOINTS).where(ENDPOINTS.c.id == endpoint.id).values(wanted))
-    if changed.rowcount == 0:
+    this = ENDPOINTS.c.id == endpoint.id
+    row = (await connection.execute(select(ENDPOINTS).where(this).with_for_update())).one_or_none()
+    if row is None:
         raise NotFoundError(f"changing the endpoint: there is none with the id: {endpoint.id}")
+    await connection.execute(update(ENDPOINTS).where(this).values(wanted))
+    before = value_or_error(endpoint_from, row)
+    if isinstance(before, InvariantError):
+        return "", digest_of_row(endpoint)
+    observed = {"stages": before.stages, "observed_generation": before.observed_generation}
+    return digest_of_row(before), digest_of_row(replace(endpoint, **observed))

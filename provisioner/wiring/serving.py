@@ -36,6 +36,7 @@ from provisioner.operations.verb import Verbs
 from provisioner.operations.worker import Worker
 from provisioner.platform.clusters import LightkubeClusters
 from provisioner.probe.http import HttpProbe
+from provisioner.reconciler.chores import Chores
 from provisioner.reconciler.loop import Reconciler
 from provisioner.rendering.pack import Pack
 from provisioner.settings import Listen, Settings, read_gateway_key
@@ -76,7 +77,7 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
             for plane in site.control_planes:
                 # A kubeconfig without it stops us here, before operations fail for it.
                 _log.info("control plane cluster %s is at %s", plane, clusters.control_plane(plane).url)
-        reconciler = Reconciler(store=store, clusters=clusters, clock=clock)
+        reconciler = Reconciler(store=store, clusters=clusters, clock=clock, team_scoping=settings.team_scoping)
         pack = open_pack(catalog, site, settings.catalog)
         outside = _Outside(store=store, clusters=clusters, pack=pack, site=site, wake_reconciler=reconciler.wake)
         verbs = _verbs(settings, roles, outside, stack=stack)
@@ -87,7 +88,9 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
             app = create_app(_services(settings, catalog, outside, wake_worker=worker.wake, is_stopping=stop.is_set))
         else:
             app = create_health_app(store, ids=ids)
-        loops = [*([worker.run()] if verbs else []), *([reconciler.run()] if Role.RECONCILER in roles else [])]
+        chores = Chores(store.records, clock=clock, audit_retention_days=settings.audit_retention_days)
+        reconciling = [reconciler.run(), chores.run()] if Role.RECONCILER in roles else []
+        loops = [*([worker.run()] if verbs else []), *reconciling]
         _log.info("running %s", ", ".join(sorted(roles)))
         await _first_of(stop, *loops, _serve_app(app, listener, stop))
 
@@ -114,6 +117,7 @@ def _services(
         wake_reconciler=outside.wake_reconciler,
         is_stopping=is_stopping,
         customers_create=settings.customer_create,
+        team_scoping=settings.team_scoping,
     )
 
 
