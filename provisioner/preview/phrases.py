@@ -74,11 +74,9 @@ def places(where: Where) -> str:
 
 def outcome(effect: Effect, reach: Reach) -> str:
     """What happens and when: `pods restart, with its next roll-out`."""
-    if effect is Effect.NOTHING:
+    if effect <= Effect.NEW_VERSION:  # which comes when somebody moves the endpoint to it, and not before
         return effect.words
-    if reach is Reach.VERSION and effect is not Effect.NEW_VERSION:
-        return f"{effect.words}, once moved to the new version"
-    return effect.words if reach is Reach.VERSION else f"{effect.words}, {reach.words}"
+    return f"{effect.words}, {'once moved to the new version' if reach is Reach.VERSION else reach.words}"
 
 
 def change_outcome(change: ObjectChange) -> str:
