@@ -12,7 +12,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.scaling import Scaler, scalers
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, look, mapping
+from provisioner.lint.values import has_hole, items, look, mapping, whole
 from provisioner.lint.world import World
 
 _BLOCKS = {
@@ -41,6 +41,37 @@ def _metrics(world: World) -> Iterator[tuple[Scaler, FieldPath, Mapping[str, Any
                 kind = metric.get("type")
                 if isinstance(kind, str) and kind in _BLOCKS:
                     yield scaler, path, metric, kind
+
+
+_BEHAVIOR: Mapping[str, FieldPath] = {
+    "HorizontalPodAutoscaler": ("spec", "behavior"),
+    "ScaledObject": ("spec", "advanced", "horizontalPodAutoscalerConfig", "behavior"),
+}
+_MOST_SECONDS = {"stabilizationWindowSeconds": 3600, "periodSeconds": 1800}
+
+
+@rule("scaler-behavior-refused", Severity.ERROR)
+def scaler_behavior_refused(world: World) -> Iterator[Hit]:
+    """The behavior of an autoscaler has a time or a number that the API server refuses.
+
+    A stabilization window is 3600 seconds at most, the period of a policy 1 to 1800, and its value above 0. KEDA hands
+    the behavior of a ScaledObject on to the HorizontalPodAutoscaler that it makes.
+    """
+    for scaler in scalers(world):
+        for way in ("scaleUp", "scaleDown"):
+            path = (*_BEHAVIOR[scaler.at.kind], way)
+            window = whole(scaler.at.value, *path, "stabilizationWindowSeconds")
+            if window is not None and not 0 <= window <= _MOST_SECONDS["stabilizationWindowSeconds"]:
+                message = f"scaling {scaler.name}: a window has 0 to 3600 seconds, found `{window}`"
+                where = (*path, "stabilizationWindowSeconds")
+                yield Hit(at=scaler.at, path=where, message=message, fix="write 3600 or less")
+            for place, policy in items(scaler.at.value, *path, "policies"):
+                for name, most in (("value", None), ("periodSeconds", _MOST_SECONDS["periodSeconds"])):
+                    number = whole(policy, name)
+                    if number is not None and (number < 1 or (most is not None and number > most)):
+                        bound = f"1 to {most}" if most else "1 or more"
+                        message = f"scaling {scaler.name}: {name} of a policy is {bound}, found `{number}`"
+                        yield Hit(at=scaler.at, path=(*place, name), message=message, fix=f"write {bound}")
 
 
 @rule("scaler-metric-source-differs", Severity.ERROR)

@@ -12,6 +12,8 @@ from provisioner.lint.rules.autoscaling._trigger_types import TRIGGERS
 from provisioner.lint.values import has_hole, look, mapping, text
 from provisioner.lint.world import World, same_namespace
 
+_NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+
 
 def _keda_triggers(world: World) -> Iterator[tuple[Scaler, tuple[str | int, ...], dict[str, object]]]:
     for scaler in scalers(world):
@@ -35,11 +37,16 @@ def scaler_trigger_incomplete(world: World) -> Iterator[Hit]:
                 message = f"scaling {scaler.name}: a prometheus trigger needs metadata.`{name}`"
                 yield Hit(at=scaler.at, path=(*path, "metadata"), message=message, fix=f"add {name}")
         address, threshold = text(metadata, "serverAddress"), text(metadata, "threshold")
+        active = text(metadata, "activationThreshold")
+        if active and re.fullmatch(_NUMBER, active) is None:
+            message = f"scaling {scaler.name}: activationThreshold must be a number, found `{active}`"
+            where = (*path, "metadata", "activationThreshold")
+            yield Hit(at=scaler.at, path=where, message=message, fix="write a number in quotes")
         if address and not re.match(r"https?://|\$\{", address):
             message = f"scaling {scaler.name}: the address of Prometheus needs http:// in front: `{address}`"
             where = (*path, "metadata", "serverAddress")
             yield Hit(at=scaler.at, path=where, message=message, fix=f"write http://{address}")
-        if threshold and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", threshold) is None:
+        if threshold and re.fullmatch(_NUMBER, threshold) is None:
             message = f"scaling {scaler.name}: the threshold must be a number, found `{threshold}`"
             where = (*path, "metadata", "threshold")
             yield Hit(at=scaler.at, path=where, message=message, fix="write a number in quotes")

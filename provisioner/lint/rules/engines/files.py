@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
@@ -36,6 +37,11 @@ def _is_there(engine: Engine, path: str) -> bool:
     return None in mounts or any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
+def _is_one_command(engine: Engine) -> bool:
+    """Whether a shell runs the engine and nothing that could fetch files before."""
+    return re.search(r"[;&|\n`]|\$\(", engine.container.arguments[-1].strip()) is None
+
+
 @rule("engine-file-not-mounted", Severity.WARNING)
 def engine_file_not_mounted(world: World) -> Iterator[Hit]:
     """A model server is told to read a file that nothing puts into its container.
@@ -45,7 +51,7 @@ def engine_file_not_mounted(world: World) -> Iterator[Hit]:
     which may bring or fetch it, are left alone.
     """
     for engine in engines(world):
-        is_whole = engine.pod.owner.kind in POD_TEMPLATES and not engine.in_shell
+        is_whole = engine.pod.owner.kind in POD_TEMPLATES and (not engine.in_shell or _is_one_command(engine))
         if not is_whole or not any(name in engine.container.image for name in _OFFICIAL):
             continue
         for concept in _FILES:

@@ -60,7 +60,8 @@ def kserve_mode_unknown(world: World) -> Iterator[Hit]:
 def _addresses(found: Object) -> Iterator[tuple[FieldPath, str]]:
     """Where the weights come from."""
     for part in PARTS:
-        places: list[FieldPath] = [("spec", part, "model", "storageUri")]
+        frameworks = [name for name, held in mapping(found.value, "spec", part).items() if isinstance(held, dict)]
+        places: list[FieldPath] = [("spec", part, name, "storageUri") for name in frameworks]
         places += [(*path, "uri") for path, _ in items(found.value, "spec", part, "model", "storageUris")]
         places += [(*path, "uri") for path, _ in items(found.value, "spec", part, "storageUris")]
         for place in places:
@@ -85,8 +86,8 @@ def kserve_storage_unknown(world: World) -> Iterator[Hit]:
     known = {*_SCHEMES, *_more_schemes(world)} if world.has("InferenceService") else set()
     for found in inference_services(world):
         for path, address in _addresses(found):
-            scheme = re.match(r"([A-Za-z][\w+.-]*):/", address)
-            if scheme is not None and scheme[1] not in known:
+            scheme = re.match(r"([A-Za-z][\w+.-]*):(/*)", address)
+            if scheme is not None and (scheme[1] not in known or scheme[2] != "//"):
                 near = "hf" if scheme[1].startswith("hugging") else nearest_name(scheme[1], sorted(known))
                 fix = f"did you mean {near}://?" if near else f"use one of: {', '.join(sorted(known))}"
                 message = f"fetching weights for {found.name}: KServe reads no such addresses: `{address}`"

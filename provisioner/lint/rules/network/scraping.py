@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.domain.finding import Severity
+from provisioner.lint.joins.applications import applications
 from provisioner.lint.joins.pods import ports
 from provisioner.lint.joins.selectors import NAMESPACE_NAME, namespace_labels, selected, selector
 from provisioner.lint.joins.services import services_of
@@ -16,12 +17,16 @@ from provisioner.lint.values import Hole, items, look, text
 from provisioner.lint.world import Object, PodTemplate, World, same_namespace
 
 _SERVERS = ("Prometheus", "PrometheusAgent")
+_CHARTS = ("kube-prometheus-stack", "prometheus-operator")
+"""Charts that bring a Prometheus for monitors."""
 
 
 @lru_cache(maxsize=2)
 def _server_spaces(world: World) -> frozenset[str]:
     """The namespaces of every Prometheus in the folder; none where one of them is not known."""
     spaces = [server.namespace for server in world.of_kind(*_SERVERS)]
+    charts = (app for app in applications(world) if any(source.chart in _CHARTS for source in app.sources))
+    spaces += [app.namespace for app in charts]
     return frozenset(space for space in spaces if space) if None not in spaces else frozenset()
 
 

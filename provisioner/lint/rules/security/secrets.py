@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -149,3 +150,38 @@ def _bad_keys(data: Mapping[str, Any]) -> Iterator[str]:
     for key in data:
         if isinstance(key, str) and not has_hole(key) and not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", key):
             yield key
+
+
+_DOCKER = {"kubernetes.io/dockerconfigjson": ".dockerconfigjson", "kubernetes.io/dockercfg": ".dockercfg"}
+
+
+@rule("secret-docker-config-malformed", Severity.ERROR)
+def secret_docker_config_malformed(world: World) -> Iterator[Hit]:
+    """A Secret for a registry holds no JSON object.
+
+    The API server refuses it (`<secret contents redacted>: invalid character`).
+    """
+    for secret in world.of_kind("Secret"):
+        key = _DOCKER.get(str(secret.value.get("type")))
+        for part in ("stringData", "data") if key else ():
+            written = mapping(secret.value, part).get(key or "")
+            if (
+                isinstance(written, str)
+                and not has_hole(written)
+                and not _is_object(written, is_encoded=part == "data")
+            ):
+                message = f"reading registry's key: no JSON object: `{key}`"
+                fix = 'write `{"auths": {"<registry>": {"auth": "<base64 of user:password>"}}}`'
+                yield Hit(at=secret, path=(part, key or ""), message=message, fix=fix)
+
+
+def _is_object(written: str, *, is_encoded: bool) -> bool:
+    """Whether a text is a JSON object; what is no base64 is another rule's business."""
+    try:
+        content = base64.b64decode(written, validate=True) if is_encoded else written.encode()
+    except ValueError:
+        return True
+    try:
+        return isinstance(json.loads(content), dict)
+    except ValueError:
+        return False

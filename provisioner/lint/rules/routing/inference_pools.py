@@ -1,0 +1,64 @@
+"""InferencePools of the Gateway API Inference Extension, and the TLS that Gateways speak to backends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from provisioner.catalog.fields import shown as quoted
+from provisioner.domain.finding import Severity
+from provisioner.lint.joins.selectors import equality, nothing_selected, selector
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.routing._routes import GATEWAY_GROUP, shown
+from provisioner.lint.values import literal, look
+from provisioner.lint.world import World
+
+_PICKERS = ("endpointPickerRef", "extensionRef")
+
+
+@rule("inference-pool-selects-nothing", Severity.ERROR)
+def inference_pool_selects_nothing(world: World) -> Iterator[Hit]:
+    """An InferencePool selects no pod, so the endpoint picker has nobody to choose.
+
+    A pool looks for pods in its own namespace. Every request is answered with 503.
+    """
+    for found in world.of_kind("InferencePool"):
+        written = look(found.value, "spec", "selector")
+        chosen = selector(written) if look(written, "matchLabels") is not None else equality(written)
+        why = nothing_selected(world, chosen, found) if chosen and chosen.is_certain and chosen.keys else None
+        if why is not None:
+            message = f"selecting pods: {why[0]}: {quoted(str(chosen))}"
+            yield Hit(at=found, path=("spec", "selector"), message=message, fix=why[1])
+
+
+@rule("inference-pool-picker-unknown", Severity.ERROR)
+def inference_pool_picker_unknown(world: World) -> Iterator[Hit]:
+    """An InferencePool names an endpoint picker that is not there.
+
+    The gateway asks the picker's Service for each request; without it requests fail, or go anywhere where the pool says
+    FailOpen. Said where the folder shows the Services of the namespace.
+    """
+    for found in world.of_kind("InferencePool"):
+        for field in _PICKERS:
+            name = literal(found.value, "spec", field, "name")
+            if name and shown(world).lacks("Service", name, found.namespace):
+                near = shown(world).near("Service", name, found.namespace)
+                message = f"picking endpoints: there is no Service `{name}`"
+                fix = f"did you mean {near}?" if near else "deliver the endpoint picker with the pool"
+                yield Hit(at=found, path=("spec", field, "name"), message=message, fix=fix)
+
+
+@rule("backend-tls-refused", Severity.ERROR)
+def backend_tls_refused(world: World) -> Iterator[Hit]:
+    """A BackendTLSPolicy trusts both certificates of its own and the system's, or none.
+
+    The API server refuses it: exactly one of caCertificateRefs and wellKnownCACertificates.
+    """
+    for found in world.of_kind("BackendTLSPolicy"):
+        given = [
+            name
+            for name in ("caCertificateRefs", "wellKnownCACertificates")
+            if look(found.value, "spec", "validation", name)
+        ]
+        if found.group == GATEWAY_GROUP and look(found.value, "spec", "validation") is not None and len(given) != 1:
+            message = f"checking backends: it trusts {' and '.join(given) or 'nobody'}: `{found.name}`"
+            yield Hit(at=found, path=("spec", "validation"), message=message, fix="keep one of both")
