@@ -1,23 +1,25 @@
-"""Kills a verb's worker at every moment that matters and looks whether the end is the same.
+"""Kills a verb's worker, or cancels its operation, at every moment that matters and looks whether the end is the same.
 
 A verb's crash test hands in `start`: given the `Moments` of one life, it makes a fresh world with one submitted
 operation. The harness runs it once to the end, which names every moment (before and after each step, each guard, each
 write to the store, and each method that the test put under `Moments.around`). Then it runs it anew for each moment,
-kills the worker there, lets the lease expire, lets a second worker finish, and compares. Nothing sleeps.
+kills the worker there, lets the lease expire, lets a second worker finish, and compares; or cancels there while the
+worker goes on, unknowing. Nothing sleeps.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeVar, cast
 
+from provisioner.domain.errors import ConflictError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import LEASE_SECONDS
-from provisioner.domain.operation import Operation
+from provisioner.domain.operation import Operation, OperationState
 from provisioner.operations.step import Attempt, Done, Step, Wait, WorldT
 from provisioner.operations.verb import VerbDefinition, Verbs
 from provisioner.operations.worker import Worker
@@ -33,20 +35,26 @@ class Killed(BaseException):  # not an Exception: nothing may catch it, as nothi
 
 
 class Moments:
-    """Counts the moments of a life and ends it at the one that was chosen; the dead touch nothing more."""
+    """Counts the moments of a life and ends it at the one that was chosen; the dead touch nothing more. At
+    `interrupt_at` somebody else does `interrupt`."""
 
-    def __init__(self, kill_at: int | None = None) -> None:
+    def __init__(self, kill_at: int | None = None, *, interrupt_at: int | None = None) -> None:
         self.names: list[str] = []
         self.is_dead = False
+        self.interrupt: Callable[[], Awaitable[object]] | None = None
         self._kill_at = kill_at
+        self._interrupt_at = interrupt_at
 
-    def reach(self, name: str) -> None:
+    async def reach(self, name: str) -> None:
         """Live through this moment, or die."""
-        if self._kill_at == len(self.names):
+        number = len(self.names)
+        if self._kill_at == number:
             self.is_dead = True
         if self.is_dead:
             raise Killed(name)
         self.names.append(name)
+        if self._interrupt_at == number and self.interrupt is not None:
+            await self.interrupt()
 
     def revive(self) -> None:
         """Begin another life in the same world: the one who goes on is not killed."""
@@ -68,13 +76,15 @@ class _Mortal:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A fresh world. `end_state` says all that is left outside; `between` is what the world does between two turns."""
+    """A fresh world. `end_state` says all that is left outside and `effects` all that was done there; `between` is what
+    the world does between two turns."""
 
     store: OperationStore
     clock: SteppedClock
     verbs: Verbs
     operation: OperationId
     end_state: Callable[[], Awaitable[object]]
+    effects: Callable[[], object]
     between: Callable[[], Awaitable[None]] | None = None
 
 
@@ -83,10 +93,12 @@ Start = Callable[[Moments], AbstractAsyncContextManager[Trial]]
 
 @dataclass(frozen=True)
 class End:
-    """How a trial ended: the operation without its times, and the world."""
+    """How a trial ended: the operation's state, the rest of it without its times, the world and what was done there."""
 
+    state: OperationState
     operation: object
     world: object
+    effects: object
 
 
 async def assert_survives_every_kill(start: Start) -> list[str]:
@@ -100,8 +112,43 @@ async def assert_survives_every_kill(start: Start) -> list[str]:
     return calm.names
 
 
+async def assert_cancelled_at_every_moment(start: Start) -> None:
+    """Wherever a cancel comes, the end is that of one that came before anything was begun, or, where it comes too late,
+    that of an undisturbed run."""
+    calm = Moments()
+    done = await _live(start, calm)
+    undone = await _live(start, Moments(interrupt_at=0))
+    assert undone.state is OperationState.CANCELLED
+    for number, name in _distinct(calm.names):
+        end = await _live(start, Moments(interrupt_at=number))
+        where = f"cancelled at moment {number} ({name})"
+        assert end.state in (OperationState.CANCELLED, done.state), f"{where}: {end.state}"
+        assert end.world in (undone.world, done.world), f"{where}:\n{end}\ninstead of\n{undone}\nor\n{done}"
+
+
+async def assert_cancelling_survives_every_kill(start: Start) -> list[str]:
+    """A cancel that comes when everything is made ends the same, however often its worker dies. Answers the names of
+    its moments."""
+    calm = Moments()
+    await _live(start, calm)
+    late = max(number for number, name in enumerate(calm.names) if name == "before release")
+    cancelled = Moments(interrupt_at=late)
+    expected = await _live(start, cancelled)
+    assert expected.state is OperationState.CANCELLED
+    for number, name in _distinct(cancelled.names, since=late):
+        end = await _live(start, Moments(kill_at=number, interrupt_at=late))
+        assert end == expected, f"killed at moment {number} ({name}):\n{end}\ninstead of\n{expected}"
+    return cancelled.names[late + 1 :]
+
+
+def _distinct(names: list[str], since: int = 0) -> list[tuple[int, str]]:
+    """The moments between which something happens outside: before one thing is after the thing before it."""
+    return [(number, name) for number, name in enumerate(names) if number > since and name.startswith("after ")]
+
+
 async def _live(start: Start, moments: Moments) -> End:
     async with start(moments) as trial:
+        moments.interrupt = functools.partial(_cancel, trial)
         try:
             operation = await _run_to_end(trial, moments, "first")
         except BaseException:
@@ -110,7 +157,12 @@ async def _live(start: Start, moments: Moments) -> End:
             moments.revive()
             trial.clock.advance(LEASE_SECONDS)
             operation = await _run_to_end(trial, moments, "second")
-        return End(_timeless(operation), await trial.end_state())
+        return End(operation.state, _timeless(operation), await trial.end_state(), trial.effects())
+
+
+async def _cancel(trial: Trial) -> None:
+    with suppress(ConflictError):  # it has ended: too late
+        await trial.store.cancel(trial.operation, trial.clock.now(), actor="ops", request_id="req-9")
 
 
 async def _run_to_end(trial: Trial, moments: Moments, holder: str) -> Operation:
@@ -129,9 +181,13 @@ async def _run_to_end(trial: Trial, moments: Moments, holder: str) -> Operation:
 
 
 def _mortal(definition: VerbDefinition[WorldT], moments: Moments) -> VerbDefinition[WorldT]:
-    steps = tuple(Step(name=step.name, run=_mortal_run(step, moments)) for step in definition.steps)
+    steps, cancelling = (_mortal_steps(steps, moments) for steps in (definition.steps, definition.cancel_steps or ()))
     on_failed = _with_moments(definition.on_failed, "on_failed", moments)
-    return replace(definition, steps=steps, on_failed=on_failed)
+    return replace(definition, steps=steps, on_failed=on_failed, cancel_steps=cancelling or None)
+
+
+def _mortal_steps(steps: tuple[Step[WorldT], ...], moments: Moments) -> tuple[Step[WorldT], ...]:
+    return tuple(Step(name=step.name, run=_mortal_run(step, moments)) for step in steps)
 
 
 def _mortal_run(step: Step[WorldT], moments: Moments) -> Callable[[Attempt[WorldT]], Awaitable[Done | Wait]]:
@@ -146,9 +202,9 @@ def _with_moments(
 ) -> Callable[..., Coroutine[Any, Any, T]]:
     @functools.wraps(call, updated=())
     async def called(*args: Any, **kwargs: Any) -> T:
-        moments.reach(f"before {name}")
+        await moments.reach(f"before {name}")
         result = await call(*args, **kwargs)
-        moments.reach(f"after {name}")
+        await moments.reach(f"after {name}")
         return result
 
     return called
@@ -156,4 +212,4 @@ def _with_moments(
 
 def _timeless(operation: Operation) -> object:
     steps = [(step.name, step.result) for step in operation.steps]
-    return (operation.state, operation.reason, operation.message, operation.lease, steps)
+    return (operation.reason, operation.message, operation.lease, steps)

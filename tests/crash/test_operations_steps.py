@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from provisioner.domain.operation import Verb
 from provisioner.operations.step import Attempt, Done, Step, Wait
 from provisioner.operations.verb import VerbDefinition
 from provisioner.store.sql import open_store
-from tests.crash.harness import Moments, Start, Trial, assert_survives_every_kill
+from tests.crash.harness import Moments, Start, Trial, assert_cancelled_at_every_moment, assert_survives_every_kill
 from tests.store.examples import SteppedClock, operation
 
 
@@ -37,6 +38,11 @@ class Outside:
         if self.objects.get(name) != value:
             self.objects[name] = value
             self.changes.append(f"{name}={value}")
+
+    async def remove(self, name: str, *, fence: Fence) -> None:
+        """Make it go; the fence stays."""
+        await self.put(name, "", fence=fence)
+        del self.objects[name]
 
     async def append(self, line: str) -> None:
         """Do it once more at every call: what no step may rely on."""
@@ -70,6 +76,13 @@ async def append(attempt: Attempt[Outside]) -> Done:
     return Done()
 
 
+async def cancel_all(attempt: Attempt[Outside]) -> Done:
+    for name in list(attempt.world.objects):
+        await attempt.guard()
+        await attempt.world.remove(name, fence=attempt.fence)
+    return Done()
+
+
 async def refuse(attempt: Attempt[Outside]) -> Done:
     raise RejectedError("placing: there is no such template", reason="TemplateNotFound")
 
@@ -79,7 +92,10 @@ async def tell_failure(attempt: Attempt[Outside], reason: str, message: str) -> 
     await attempt.world.put(attempt.operation.subject, f"failed: {reason}", fence=attempt.fence)
 
 
-def starting(folder: Path, *runs: Callable[[Attempt[Outside]], Awaitable[Done | Wait]]) -> Start:
+async def starting(folder: Path, *runs: Callable[[Attempt[Outside]], Awaitable[Done | Wait]]) -> Start:
+    before = await open_store(f"sqlite:///{folder}/store.sqlite", clock=SteppedClock())
+    await before.operations.submit(operation())
+    await before.close()
     steps = tuple(Step(name=run.__name__, run=run) for run in runs)
 
     @asynccontextmanager
@@ -87,16 +103,24 @@ def starting(folder: Path, *runs: Callable[[Attempt[Outside]], Awaitable[Done | 
         clock = SteppedClock()
         outside = Outside(clock)
         world = moments.around(outside, "put")
-        verbs = {Verb.ENDPOINT_CREATE: VerbDefinition(steps=steps, world=world, on_failed=tell_failure)}
+        definition = VerbDefinition(
+            steps=steps, world=world, on_failed=tell_failure, cancel_steps=(Step(name="cancel_all", run=cancel_all),)
+        )
+        verbs = {Verb.ENDPOINT_CREATE: definition}
 
         async def end_state() -> object:
-            return outside.objects, outside.changes
+            return outside.objects
 
         with TemporaryDirectory(dir=folder) as life:
+            shutil.copy(folder / "store.sqlite", life)
             store = await open_store(f"sqlite:///{life}/store.sqlite", clock=clock)
-            await store.operations.submit(operation())
             yield Trial(
-                store=store.operations, clock=clock, verbs=verbs, operation=OperationId("op-a"), end_state=end_state
+                store=store.operations,
+                clock=clock,
+                verbs=verbs,
+                operation=OperationId("op-a"),
+                end_state=end_state,
+                effects=lambda: outside.changes,
             )
             await store.close()
 
@@ -105,16 +129,30 @@ def starting(folder: Path, *runs: Callable[[Attempt[Outside]], Awaitable[Done | 
 
 async def test_killed_at_every_moment_the_end_is_the_same_and_each_effect_happened_once(tmp_path: Path) -> None:
     """Ledger: OPS-07"""
-    names = await assert_survives_every_kill(starting(tmp_path, place, await_ready, publish))
+    names = await assert_survives_every_kill(await starting(tmp_path, place, await_ready, publish))
     for moment in ("before place", "after place", "after put", "after publish: guard", "before release"):
         assert moment in names
 
 
 async def test_killed_at_every_moment_a_failure_is_told_and_ends_as_failed(tmp_path: Path) -> None:
-    names = await assert_survives_every_kill(starting(tmp_path, place, refuse))
+    names = await assert_survives_every_kill(await starting(tmp_path, place, refuse))
     assert "after on_failed" in names
+
+
+async def test_cancelled_at_every_moment_nothing_is_left(tmp_path: Path) -> None:
+    await assert_cancelled_at_every_moment(await starting(tmp_path, place, await_ready, publish))
+
+
+async def test_cancelling_that_leaves_something_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stays(self: Outside, name: str, *, fence: Fence) -> None:
+        if name.startswith("route"):
+            await Outside.put(self, name, "", fence=fence)
+
+    monkeypatch.setattr(Outside, "remove", stays)
+    with pytest.raises(AssertionError, match="cancelled at moment"):
+        await assert_cancelled_at_every_moment(await starting(tmp_path, place, publish))
 
 
 async def test_step_that_is_not_idempotent_is_found_out(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="killed at moment"):
-        await assert_survives_every_kill(starting(tmp_path, place, append))
+        await assert_survives_every_kill(await starting(tmp_path, place, append))

@@ -233,8 +233,8 @@ class StandInPlatform:
         tenant.put(NAMESPACE, {"metadata": {"name": "inference"}})
         is_routed, is_loaded = "route" in self.reached, "loading" in self.reached
         parents = [{"conditions": true("Accepted", "ResolvedRefs")}] if is_routed else []
-        customer = self.cluster.objects[HTTP_ROUTE.kind, "tenantry", plan.endpoint]
-        customer["status"] = {"parents": parents}
+        if customer := self.cluster.objects.get((HTTP_ROUTE.kind, "tenantry", plan.endpoint)):
+            customer["status"] = {"parents": parents}
         programmed = {"conditions": true("Accepted", "Programmed"), "addresses": [{"value": "127.0.0.1"}]}
         in_namespace(tenant, GATEWAY, "tenant", {"status": programmed if is_routed else {}})
         for ordinal in range(plan.runtime.max_replicas):

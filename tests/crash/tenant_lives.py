@@ -1,28 +1,33 @@
-"""Creating a tenant under kills: at every moment the end is that of an undisturbed run."""
+"""A tenant's life in which a worker may be killed."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from provisioner.domain.operation import Verb
-from provisioner.operations.verb import VerbDefinition
 from provisioner.platform.kinds import NAMESPACE, PROJECT
 from provisioner.store.sql import open_store
-from provisioner.tenants import create
 from provisioner.tenants.submit import new_create
+from provisioner.tenants.verbs import tenant_verbs
 from provisioner.tenants.world import World
-from tests.crash.harness import Moments, Start, Trial, assert_survives_every_kill
-from tests.crash.test_endpoint_verbs import MortalClusters
+from tests.crash.endpoint_lives import MortalClusters
+from tests.crash.harness import Moments, Start, Trial
 from tests.store.examples import SteppedClock
 from tests.unit.endpoints.installation import origin
 from tests.unit.endpoints.stand_in import CountingIds, StandInPack, StandInPlatform, site
 
 
-def starting(folder: Path) -> Start:
+async def starting(folder: Path) -> Start:
     """Lives that begin with tenant acme asked for."""
+    before = await open_store(f"sqlite:///{folder}/tenant.sqlite", clock=SteppedClock())
+    operation, tenant = new_create(
+        "acme", "Acme", ("dedicated", "shared"), origin=origin("tenant"), clock=SteppedClock(), ids=CountingIds()
+    )
+    await before.operations.submit(operation, tenant=tenant)
+    await before.close()
 
     @asynccontextmanager
     async def start(moments: Moments) -> AsyncIterator[Trial]:
@@ -30,39 +35,32 @@ def starting(folder: Path) -> Start:
         clusters = MortalClusters(platform, moments)
 
         async def settle() -> None:
-            for name in platform.cluster.names(PROJECT):
-                platform.cluster.put(NAMESPACE, {"metadata": {"name": f"p-{name}"}})
+            wanted = {f"p-{name}" for name in platform.cluster.names(PROJECT)}
+            for name in wanted:
+                platform.cluster.put(NAMESPACE, {"metadata": {"name": name}})
+            for name in {*platform.cluster.names(NAMESPACE)} - wanted:
+                del platform.cluster.objects["Namespace", None, name]
 
         async def end_state() -> object:
             return sorted(platform.cluster.objects, key=str), await store.tenants.find("acme")
 
         with TemporaryDirectory(dir=folder) as life:
-            store = await open_store(f"sqlite:///{life}/store.sqlite", clock=clock)
+            shutil.copy(folder / "tenant.sqlite", life)
+            store = await open_store(f"sqlite:///{life}/tenant.sqlite", clock=clock)
             world = World(
                 bootstrap=clusters, clusters=clusters, store=store, pack=StandInPack(), site=site(), clock=clock
             )
-            operation, tenant = new_create(
-                "acme", "Acme", ("dedicated", "shared"), origin=origin("tenant"), clock=clock, ids=CountingIds()
-            )
-            await store.operations.submit(operation, tenant=tenant)
-            definition = VerbDefinition(steps=create.STEPS, world=world, on_failed=create.on_failed)
             try:
                 yield Trial(
                     store=store.operations,
                     clock=clock,
-                    verbs={Verb.TENANT_CREATE: definition},
+                    verbs=tenant_verbs(world),
                     operation=operation.id,
                     end_state=end_state,
+                    effects=lambda: [effect for effect in platform.effects if not effect.startswith("apply again")],
                     between=settle,
                 )
             finally:
                 await store.close()
 
     return start
-
-
-async def test_tenant_create_killed_at_every_moment_ends_ready(tmp_path: Path) -> None:
-    """Ledger: OPS-07"""
-    names = await assert_survives_every_kill(starting(tmp_path))
-    for step in ("ensure_projects", "confirm"):
-        assert {f"before {step}", f"after {step}"} <= set(names)

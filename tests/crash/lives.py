@@ -1,0 +1,30 @@
+"""For every verb the life in which it is killed and cancelled. Who adds a verb adds its life here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from provisioner.domain.ids import OperationId
+from provisioner.domain.operation import Verb
+from tests.crash import endpoint_lives, tenant_lives
+from tests.crash.harness import Start
+from tests.unit.endpoints.installation import Installation
+
+
+def _endpoint(prepare: endpoint_lives.Prepare) -> Callable[[Path], Awaitable[Start]]:
+    return lambda folder: endpoint_lives.starting(folder, prepare)
+
+
+async def _delete(laptop: Installation) -> OperationId:
+    """Of an endpoint that is Ready."""
+    await laptop.finish(await laptop.submit_create())
+    return await laptop.submit_delete()
+
+
+LIVES: Mapping[Verb, Callable[[Path], Awaitable[Start]]] = {
+    Verb.TENANT_CREATE: tenant_lives.starting,
+    Verb.ENDPOINT_CREATE: _endpoint(Installation.submit_create),
+    Verb.ENDPOINT_DELETE: _endpoint(_delete),
+}
+"""Each makes the beginning of all lives in a folder: the world as the verb finds it, and the operation submitted."""
