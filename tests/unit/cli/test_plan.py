@@ -51,7 +51,6 @@ def test_without_an_installation_the_example_site_is_used_and_said(
 def test_site_of_an_installation_is_told_where_none_is_named(
     command: list[str], request_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ledger: TEN-13."""
     line = [*command, str(request_file)] if command[0] == "plan" else command
     site = request_file.parent / "state" / "site.yaml"
     site.parent.mkdir()

@@ -126,7 +126,6 @@ def test_revision_that_is_not_there_ends_with_1_and_a_hint(
 def test_site_of_the_installation_is_taken_and_told_where_none_is_named(
     workplace: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Ledger: TEN-13."""
     laptop = tmp_path / "state" / "tenantry" / "site.yaml"
     laptop.parent.mkdir(parents=True)
     laptop.write_text(example_site().read_text().replace("name: example", "name: laptop"))

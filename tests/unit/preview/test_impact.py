@@ -155,7 +155,6 @@ def another_kubernetes(found: Object) -> None:
     [(another_chart, 3, True), (another_kubernetes, 3, False), (another_kubernetes, 1, True), (telemetry, 1, False)],
 )
 def test_nothing_answers_while_all_that_replicas_stand_in_is_made_anew(edit: Any, nodes: int, gap: bool) -> None:
-    """Ledger: LIF-14, DAY-08."""
     plan = on_nodes("ep-demo", "aws.gpu-l4", nodes=nodes)
     lives = [running("ep-demo", replicas=3)]
     found = report(template(unchanged), template(edit), plans={unit("ep-demo"): plan}, endpoints=lives)
@@ -188,8 +187,6 @@ def test_endpoint_that_follows_its_tier_only_has_a_load_time() -> None:
     ],
 )
 def test_node_provider_reaches_those_whose_nodes_it_is_about(field: str, hit: list[str]) -> None:
-    """Ledger: TEN-13."""
-
     def edit(found: Object) -> None:
         if found["metadata"]["name"] != "aws":
             return
@@ -221,7 +218,6 @@ def test_node_provider_reaches_those_whose_nodes_it_is_about(field: str, hit: li
 
 
 def test_limits_of_a_tenant_reach_gateways_though_no_object_says_them() -> None:
-    """Ledger: TEN-13."""
     plans = [dataclasses.replace(planned("ep-demo"), limits={"requestsPerMinute": number}) for number in (600, 300)]
     base, head = ({unit("ep-demo"): Rendition(objects=rendered(plan), plan=plan)} for plan in plans)
     found = report(base, head, endpoints=[running("ep-demo")])

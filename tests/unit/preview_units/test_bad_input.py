@@ -83,11 +83,13 @@ def test_tier_without_its_head_file_is_told(workplace: Workplace) -> None:
         ("tenancy: pool", "tenancy: [pool]", "tenancy: reading value: "),
         ("stack: [external-secrets, prometheus, keda]", "stack: 5", "stack: reading value: "),
         ("stack: [external-secrets, prometheus, keda]", "stack: [kedaa]", "unknown `kedaa`"),
+        ("    replicas: 3\n", "    replicas: 1\n", "production needs two replicas at least, found 1"),
     ],
 )
 def test_wrong_value_in_a_tier_is_told_with_its_place_and_what_to_do(
     workplace: Workplace, before: str, after: str, told: str
 ) -> None:
+    """Ledger: TEN-15 (its last case)."""
     workplace.edit("templates/shared/tier.yaml", before, after)
     workplace.edit("templates/dedicated/tier.yaml", "virtualclusterinstances:", "spaceinstances:")
     report = workplace.preview()

@@ -329,7 +329,6 @@ def test_other_weights_come_with_a_volume_of_their_own(workplace: Workplace, tie
 
 
 def test_lower_limit_of_a_tenant_is_a_reload_of_gateways(workplace: Workplace) -> None:
-    """Ledger: TEN-13."""
     workplace.edit("templates/shared/tier.yaml", "requestsPerMinute: 600", "requestsPerMinute: 300")
     report = workplace.preview(fleet=fleet(asking("shared", "one")))
     assert list(tiers(report)) == ["shared"]
@@ -338,7 +337,6 @@ def test_lower_limit_of_a_tenant_is_a_reload_of_gateways(workplace: Workplace) -
 
 
 def test_endpoint_that_only_its_tier_reaches_has_a_load_time_and_a_gap(workplace: Workplace) -> None:
-    """Ledger: LIF-14."""
     workplace.write("site.yaml", example_site().read_text())
     workplace.commit()
     workplace.edit("site.yaml", "gpu-model: l4,", "gpu-model: l4, zone: b,")
