@@ -114,3 +114,38 @@ def test_nobody_is_given_a_verb_that_we_never_call(case: str) -> None:
     """Ledger: SEC-01. Our client reads, lists, applies (which creates), patches and deletes."""
     rules = [rule for made in objects_of(case) if made["kind"] in ("Role", "ClusterRole") for rule in made["rules"]]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"create", "delete", "get", "list", "patch"}
+
+
+def test_prometheus_finds_a_port_and_is_let_in_where_it_scrapes() -> None:
+    made = [found for found in objects_of("reference") if found["metadata"].get("namespace") == "tenantry"]
+    monitors = [found for found in made if found["kind"] == "ServiceMonitor"]
+    assert {name_of(monitor) for monitor in monitors} == {"tenantry-api", "tenantry-gateway"}
+    for monitor in monitors:
+        [endpoint] = monitor["spec"]["endpoints"]
+        assert endpoint["path"] == "/metrics"
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        [service] = (m for m in made if m["kind"] == "Service" and wanted <= m["metadata"]["labels"].items())
+        [port] = (port for port in service["spec"]["ports"] if port["name"] == endpoint["port"])
+        name = service["spec"]["selector"]["app.kubernetes.io/name"]
+        [pod] = (m["spec"]["template"]["spec"] for m in made if (m["kind"], name_of(m)) == ("Deployment", name))
+        [number] = (p["containerPort"] for p in pod["containers"][0]["ports"] if p["name"] == port["targetPort"])
+        [policy] = (m["spec"] for m in made if (m["kind"], name_of(m)) == ("NetworkPolicy", name))
+        assert any(is_let_in("monitoring", rule) and rule["ports"][0]["port"] == number for rule in policy["ingress"])
+
+
+def test_every_process_is_probed_where_it_answers() -> None:
+    pods = [made["spec"]["template"]["spec"] for made in objects_of("reference") if made["kind"] == "Deployment"]
+    for pod in pods:
+        [container] = pod["containers"]
+        named = {port["name"] for port in container["ports"]}
+        paths = {
+            name: container[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
+        }
+        assert paths == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+        assert {container[name]["httpGet"]["port"] for name in paths} <= named
+
+
+def is_let_in(namespace: str, rule: dict[str, Any]) -> bool:
+    """Whether an ingress rule names a namespace."""
+    labels = [peer.get("namespaceSelector", {}).get("matchLabels", {}) for peer in rule["from"]]
+    return {"kubernetes.io/metadata.name": namespace} in labels
