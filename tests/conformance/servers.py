@@ -81,7 +81,7 @@ def embedded(state: Path, *, history: int = 10_000) -> Iterator[Server]:
 @contextmanager
 def kube_apiserver(folder: Path) -> Iterator[Server]:
     """A real etcd and kube-apiserver; skips without them."""
-    etcd_port, peer_port, api_port = _free_ports(3)
+    etcd_port, peer_port, api_port = free_ports(3)
     key = _write_key(folder / "service-account.key")
     tokens = folder / "tokens.csv"
     tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n")
@@ -142,7 +142,8 @@ def _await_ready(server: Server) -> None:
     raise TimeoutError(f"waiting for {server.name}: not ready after seconds: {_START_SECONDS}")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has at the moment."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for entry in sockets:
