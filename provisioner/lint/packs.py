@@ -6,6 +6,7 @@ with its file and line. Reading calls it. It reads the folder through the catalo
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
@@ -18,11 +19,13 @@ from provisioner.catalog.pack import example_site
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
 from provisioner.lint.document import Oddity
+from provisioner.lint.template_texts import doubtful_lines
 from provisioner.rendering.pack import compile_pack
 
 _HEADS = re.compile(r"(?P<root>.*/)?(templates/(?P<tier>[^/_.][^/]*)/tier|applications/runtimes/[^/]+/runtime)\.yaml")
-_HEAD_NAMES = frozenset({"tier.yaml", "runtime.yaml"})
 _TEMPLATE = ".j2"
+_YAML_TEMPLATES = (".yaml.j2", ".yml.j2")
+_UNKNOWN_TAG = "unknown tag"
 _NO_ATTRIBUTE = re.compile(r"'(?:\w+\.)*(\w+) object' has no attribute '(\w+)'")
 """How Jinja says that nobody defines a name: in Python's words."""
 
@@ -36,7 +39,8 @@ def pack_oddities(names: frozenset[str], texts: Mapping[str, str]) -> Iterator[O
     refused = [oddity for root, own in tiers.items() for oddity in _refusals(root, own)]
     yield from refused
     known = {(oddity.file, oddity.at_line) for oddity in refused}
-    yield from (oddity for oddity in _syntax_errors(texts) if (oddity.file, oddity.at_line) not in known)
+    told = (*_syntax_errors(texts), *_doubtful(texts))
+    yield from (oddity for oddity in told if (oddity.file, oddity.at_line) not in known)
     if not tiers:  # else compiling tells
         yield from _cycles({name: text for name, text in texts.items() if name.endswith(_TEMPLATE)})
 
@@ -69,18 +73,26 @@ def _oddity(root: str, rule: str, finding: Finding) -> Oddity:
 
 
 def _syntax_errors(texts: Mapping[str, str]) -> Iterator[Oddity]:
-    """Templates beside or below the head file of a tier or runtime that are no Jinja."""
-    heads = {str(PurePosixPath(name).parent) for name in texts if PurePosixPath(name).name in _HEAD_NAMES}
+    """Templates that are no Jinja; statements that an extension may know are left alone."""
     environment = Environment()  # noqa: S701 - only parses
     for name, text in texts.items():
-        if name.endswith(_TEMPLATE) and heads & {str(folder) for folder in PurePosixPath(name).parents}:
+        if name.endswith(_TEMPLATE):
             try:
                 environment.parse(text)
             except TemplateSyntaxError as error:
                 message = f"reading template: {error.message}"
-                yield Oddity(
-                    rule="template-syntax", file=name, at_line=error.lineno, message=message, fix="correct the syntax"
-                )
+                if _UNKNOWN_TAG not in message:
+                    fix = "correct the syntax"
+                    yield Oddity(rule="template-syntax", file=name, at_line=error.lineno, message=message, fix=fix)
+
+
+def _doubtful(texts: Mapping[str, str]) -> Iterator[Oddity]:
+    """Plain scalars in Jinja for YAML that readers understand differently."""
+    for name, text in texts.items():
+        for line, written, reading in doubtful_lines(text) if name.endswith(_YAML_TEMPLATES) else ():
+            message = f"reading template: `{written}` is {json.dumps(reading.value)} to some readers"
+            fix = f'write `"{written}"` for the text, else `{json.dumps(reading.value)}`'
+            yield Oddity(rule="template-scalar-ambiguous", file=name, at_line=line, message=message, fix=fix)
 
 
 def _cycles(templates: Mapping[str, str]) -> Iterator[Oddity]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
-from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rule import Hit, Spot, rule
 from provisioner.lint.rules.files._oddities import hits
+from provisioner.lint.template_texts import doubtful_lines
 from provisioner.lint.world import World
+
+_YAML = (".yaml", ".yml")
 
 
 @rule("catalog-refused", Severity.ERROR)
@@ -32,11 +36,30 @@ def template_refused(world: World) -> Iterator[Hit]:
 
 @rule("template-syntax", Severity.ERROR)
 def template_syntax(world: World) -> Iterator[Hit]:
-    """A template of a tier or a runtime is no Jinja.
+    """A template is no Jinja.
 
-    An action or a block is not closed, or an expression is broken; nothing that includes it can be rendered.
+    An action or a block is not closed, or an expression is broken; nothing that includes it can be rendered. Every
+    file that ends in `.j2` is read.
     """
     yield from hits(world, "template-syntax")
+
+
+@rule("template-scalar-ambiguous", Severity.WARNING)
+def template_scalar_ambiguous(world: World) -> Iterator[Hit]:
+    """A template for YAML writes a plain `yes`, `on` or `0644`, which readers understand differently.
+
+    What is rendered is read as YAML 1.1 by `kubectl` and Helm, which make a boolean or another number of it, and as
+    YAML 1.2 by others, which keep a text. Looked at are Jinja's `*.yaml.j2` and the templates of charts; file modes are
+    left out.
+    """
+    yield from hits(world, "template-scalar-ambiguous")
+    for chart in world.charts:
+        for template in chart.templates:
+            for line, written, reading in doubtful_lines(template.text) if template.file.endswith(_YAML) else ():
+                value = json.dumps(reading.value)
+                message = f"reading template: `{written}` is {value} to some readers"
+                fix = f'write `"{written}"` for the text, else `{value}`'
+                yield Hit(at=Spot(template.file, line), message=message, fix=fix)
 
 
 @rule("template-includes-itself", Severity.ERROR)
