@@ -25,7 +25,9 @@ VALUES_RULES: tuple[Rule, ...] = (
     # [P] static pools keep `quantity` nodes; a pool's provider cannot be changed.
     rule(VALUES, r"privateNodes\.autoNodes.*\.quantity", Effect.NOTHING, "more nodes join", way=Way.RAISED),
     rule(VALUES, r"privateNodes\.autoNodes.*\.quantity", Effect.NODES_REPLACED, "nodes are drained and removed"),
-    rule(VALUES, r"privateNodes\.autoNodes.*\.provider", Effect.TENANT_RECREATED, "a pool keeps its provider"),
+    rule(
+        VALUES, r"privateNodes\.autoNodes(\[[^]]*\])?\.provider$", Effect.TENANT_RECREATED, "a pool keeps its provider"
+    ),
     rule(VALUES, _POOL, Effect.NOTHING, "one more node pool", way=Way.ADDED),
     rule(VALUES, _POOL, Effect.NODES_REPLACED, "the pool's nodes are drained and removed", way=Way.REMOVED),
     # [K] limits, weight and disruption are behaviour; everything else of a pool is compared with its nodes.

@@ -21,6 +21,7 @@ from tests.unit.preview.sides import rendered
 from tests.unit.rendering.examples import catalog, example_pack, example_plan
 
 POOL = "privateNodes.autoNodes[aws].static[gpu]"
+HELD = "privateNodes.autoNodes[{{ .Values.provider }}]"
 STACK, SOURCES = "ArgoCDApplicationTemplate", "spec.template.spec.sources"
 APPLICATION = "deploy.argoCD.applications[runtime]"
 
@@ -38,6 +39,10 @@ APPLICATION = "deploy.argoCD.applications[runtime]"
         (VALUES, "privateNodes.autoNodes[aws].dynamic[burst].limits.nodes", "4", "8", Effect.CONFIG_RELOAD),
         (VALUES, "privateNodes.autoNodes[aws].dynamic[burst].disruption.budgets", ABSENT, [], Effect.CONFIG_RELOAD),
         (VALUES, "privateNodes.autoNodes[aws].dynamic[burst].expireAfter", "Never", "9h", Effect.NODES_REPLACED),
+        (VALUES, "privateNodes.autoNodes[0].provider", "aws", "metal3", Effect.TENANT_RECREATED),
+        (VALUES, f"{HELD}.dynamic[burst].limits.nodes", "4", "8", Effect.CONFIG_RELOAD),
+        (VALUES, f"{HELD}.static[gpu].taints", ABSENT, [], Effect.NODES_REPLACED),
+        (VALUES, f"{HELD}.dynamic", [{"name": "burst"}], ABSENT, Effect.NODES_REPLACED),
         (VALUES, POOL, ABSENT, {"name": "gpu"}, Effect.NOTHING),
         (VALUES, POOL, {"name": "gpu"}, ABSENT, Effect.NODES_REPLACED),
         (VALUES, "privateNodes.autoNodes", [{}], ABSENT, Effect.NODES_REPLACED),
