@@ -73,6 +73,8 @@ class Kustomizations:
     oddities: list[Oddity] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     _folders: frozenset[str] = frozenset()
+    _partial: set[str] = field(default_factory=set)
+    """The folders that build upon what is not here."""
 
     def __post_init__(self) -> None:
         self._folders = frozenset(str(parent) for name in self.files for parent in PurePosixPath(name).parents)
@@ -118,6 +120,7 @@ class Kustomizations:
                 is_component = path[0] == "components"
                 inner = self._build(place, (*around, folder), found if is_component else [])
                 found = inner if is_component else found + inner
+                is_whole = is_whole and place not in self._partial
             elif place in self.files:
                 self.used.add(place)
                 found += self.objects(place)
@@ -128,7 +131,9 @@ class Kustomizations:
             else:
                 is_whole = False
         found = self._patched(folder, found, is_whole)
-        if is_whole and found:
+        if not is_whole:
+            self._partial.add(folder)
+        elif found:
             self._check_targets(document, found)
         return [_transformed(one, document.value) for one in found]
 

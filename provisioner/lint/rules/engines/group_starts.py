@@ -54,6 +54,15 @@ def _wants_ray(found: Object, world: World) -> FieldPath | None:
     return None
 
 
+def _is_understood(found: Object, world: World) -> bool:
+    """Whether each kind of pod says what it starts: an engine or Ray, and no program that may start either."""
+    running = {(engine.pod.path, engine.container.path) for engine in engines_in(found, world)}
+    return all(
+        any((pod.path, one.path) in running or "ray start" in _script(one) for one in pod.containers)
+        for pod in pods_made_by(found, world)
+    )
+
+
 @rule("group-without-ray-head", Severity.ERROR)
 def group_without_ray_head(world: World) -> Iterator[Hit]:
     """Nobody in a group starts the head of the Ray cluster that its pods are to form.
@@ -65,7 +74,7 @@ def group_without_ray_head(world: World) -> Iterator[Hit]:
     for found in world.of_kind("LeaderWorkerSet"):
         size = whole(found.value, "spec", "leaderWorkerTemplate", "size")
         scripts = [_script(container) for pod in pods_made_by(found, world) for container in pod.containers]
-        if size is None or size < 2 or any(map(_MAY_LEAD.search, scripts)):
+        if size is None or size < 2 or any(map(_MAY_LEAD.search, scripts)) or not _is_understood(found, world):
             continue
         path = _wants_ray(found, world)
         if path is not None:

@@ -25,7 +25,7 @@ def _served(engine: Engine) -> frozenset[str] | None:
     """The names under which an engine serves its model and adapters; None where they are not known."""
     flag = engine.find("served name") or engine.find("--served-model-name")
     first = flag.value if flag is not None else engine.model
-    if not engine.is_complete or first is None or has_hole(first):
+    if not engine.is_complete or first is None or has_hole(first) or "$" in first:
         return None
     adapters = engine.find("--lora-modules")
     more = [word.text or "" for word in engine.others] + ([adapters.value or ""] if adapters else [])

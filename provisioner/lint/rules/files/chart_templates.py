@@ -31,7 +31,8 @@ def template_undefined(world: World) -> Iterator[Hit]:
     """
     for chart in world.charts:
         within = f"{chart.folder}/charts/" if chart.folder != "." else "charts/"
-        has_others = bool(look(chart.head.value, "dependencies"))
+        old = f"{chart.folder}/requirements.yaml" if chart.folder != "." else "requirements.yaml"
+        has_others = bool(look(chart.head.value, "dependencies")) or old in world.files
         if has_others or any(one.startswith(within) for one in world.files):
             continue
         codes = [(one.file, line, code) for one in chart.templates for line, code in one.actions()]

@@ -76,14 +76,16 @@ def kueue_namespace_not_selected(world: World) -> Iterator[Hit]:
     folder shows the namespace and its labels.
     """
     for queue in world.of_kind("LocalQueue"):
-        target = world.find("ClusterQueue", text(queue.value, "spec", "clusterQueue") or "")
-        space = world.find("Namespace", queue.namespace) if queue.namespace else None
-        found = selector(look(target.value, "spec", "namespaceSelector")) if target else None
-        if target is None or space is None or found is None or not found.is_certain:
+        name = text(queue.value, "spec", "clusterQueue") or ""
+        targets = [one for one in world.of_kind("ClusterQueue") if one.name == name]
+        spaces = [one for one in world.of_kind("Namespace") if one.name == queue.namespace]
+        chosen = [selector(look(one.value, "spec", "namespaceSelector")) for one in targets]
+        known = [one for one in chosen if one is not None and one.is_certain]
+        if not spaces or not known or len(known) < len(chosen):
             continue
-        if not found.matches(namespace_labels(space)):
-            message = f"queueing workload: {target.title} takes none of namespace {space.name}: {shown(str(found))}"
-            fix = f"label the namespace so, or widen namespaceSelector of {target.title}"
+        if not any(one.matches(namespace_labels(space)) for one in known for space in spaces):
+            message = f"queueing workload: {name} takes none of namespace {queue.namespace}: {shown(str(known[0]))}"
+            fix = f"label the namespace so, or widen namespaceSelector of {name}"
             yield Hit(at=queue, path=("spec", "clusterQueue"), message=message, fix=fix)
 
 

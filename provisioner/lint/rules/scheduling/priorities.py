@@ -36,16 +36,18 @@ def priority_class_refused(world: World) -> Iterator[Hit]:
 
 @rule("priority-class-default-twice", Severity.ERROR)
 def priority_class_default_twice(world: World) -> Iterator[Hit]:
-    """Two PriorityClasses are the default.
+    """Two PriorityClasses of one folder are the default.
 
     The API server refuses the second: there is one `globalDefault` in a cluster.
     """
-    defaults = [found for found in _classes(world) if look(found.value, "globalDefault") is True]
-    names = {found.name for found in defaults}
-    for found in defaults[1:] if len(names) > 1 else ():
-        if found.name != defaults[0].name:
-            message = f"ordering pods: {defaults[0].title} is the default already: `{found.name}`"
-            yield Hit(at=found, path=("globalDefault",), message=message, fix="set globalDefault for one class only")
+    defaults: dict[str, Object] = {}
+    for found in _classes(world):
+        if look(found.value, "globalDefault") is True:
+            first = defaults.setdefault(found.folder, found)
+            if first.name != found.name:
+                message = f"ordering pods: {first.title} is the default already: `{found.name}`"
+                fix = "set globalDefault for one class only"
+                yield Hit(at=found, path=("globalDefault",), message=message, fix=fix)
 
 
 @rule("spread-refused", Severity.ERROR)

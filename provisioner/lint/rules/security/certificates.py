@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
+from provisioner.lint.joins.pods import are_together
 from provisioner.lint.joins.schedule import seconds
 from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
@@ -119,6 +120,6 @@ def certificates_share_secret(world: World) -> Iterator[Hit]:
         if name is None or found.namespace is None or has_hole(name):
             continue
         first = seen.setdefault((found.namespace, name), found)
-        if first.name != found.name:
+        if first.name != found.name and are_together(first, found):
             message = f"issuing certificate: {first.title} writes into the same Secret: `{name}`"
             yield Hit(at=found, path=("spec", "secretName"), message=message, fix="give each a Secret of its own")
