@@ -218,7 +218,8 @@ def _details(tiers: Sequence[TierReport], room: int) -> str:
 def _summary(tier: TierReport) -> str:
     state = f" ({tier.state})" if tier.state != "changed" else ""
     number = sum(change.is_shown for change in tier.changes)
-    told = f"{tier.effect.words}, {phrases.count(number, 'object')}"
+    effect = "" if tier.state in ("added", "removed") else f"{tier.effect.words}, "
+    told = f"{effect}{phrases.count(number, 'object')}"
     return f"<details><summary><b>{html.escape(tier.name)}</b>{state}: {told}</summary>\n"
 
 

@@ -153,7 +153,8 @@ class _Making:
         offers = [Offer(source.catalog, source.site) for source in self._sources]
         for name, case in reference_cases(tier, offers).items():
             if not case.requests:
-                self.uncovered[f"{tier}/{name}"] = case.why
+                if tier in self._sources[1].catalog.tiers:
+                    self.uncovered[f"{tier}/{name}"] = case.why
                 continue
             asked = dict(zip(self._sources, case.requests, strict=True))
             self._take(Unit(subject=Subject.CASE, name=f"{tier}/{name}", tier=tier), _case_of(asked))

@@ -12,6 +12,7 @@ import pytest
 from provisioner.admission import admit_endpoint
 from provisioner.catalog.pack import example_site
 from provisioner.domain.errors import RejectedError
+from provisioner.preview import phrases
 from provisioner.preview.effect import Effect
 from provisioner.preview.verdict import exit_code
 from provisioner.rendering.compiler import compile_templates
@@ -144,6 +145,8 @@ def test_removed_tier_names_the_endpoints_that_live_on_it(workplace: Workplace) 
     assert tiers(report)["isolated"].state == "removed"
     assert tiers(report)["isolated"].stranded == ("ep-0000000000",)
     assert "NodeProvider" not in {change.kind for change in tiers(report)["isolated"].changes}
+    assert not [name for name in report.uncovered if name.startswith("isolated/")]
+    assert phrases.basis(report).endswith("2 running endpoints: 1 affected.")
 
 
 def test_endpoints_that_ask_for_the_same_share_what_is_made_of_them(
