@@ -16,7 +16,7 @@ from provisioner.store.interface import (
     TenantStore,
 )
 from provisioner.store.keys import SqlKeys
-from provisioner.store.migrate import migrate
+from provisioner.store.migrate import migrate, require_schema
 from provisioner.store.operations import SqlOperations
 from provisioner.store.records import SqlRecords
 from provisioner.store.snapshots import SqlSnapshots
@@ -49,6 +49,7 @@ async def open_store(url: str, *, clock: Clock) -> SqlStore:
     database = open_database(url)
     try:
         await migrate(database)
+        await require_schema(database)
     except BaseException:
         await database.close()
         raise

@@ -1,4 +1,4 @@
-"""The database itself: migrations, dialects, and what happens when it is down, locked or slow."""
+"""The database itself: dialects, and what happens when it is down, locked or slow."""
 
 from __future__ import annotations
 
@@ -13,58 +13,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection
 
-from provisioner.domain.errors import InvariantError, RejectedError, RetryableError
+from provisioner.domain.errors import RejectedError, RetryableError
 from provisioner.domain.ids import OperationId
 from provisioner.store import database as database_module
-from provisioner.store.database import open_database
-from provisioner.store.schema import METADATA
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import EVERY_VERB, SteppedClock, operation
-from tests.store.statements import run_statement
 
 ON_POSTGRESQL = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-
-
-@pytest.mark.usefixtures("store")
-async def test_migrations_build_the_tables_that_the_code_uses(url: str) -> None:
-    def differences(connection: Connection) -> list[object]:
-        return list(compare_metadata(MigrationContext.configure(connection), METADATA))
-
-    database = open_database(url)
-    async with database.read() as connection:
-        assert await connection.run_sync(differences) == []
-    await database.close()
-
-
-async def test_of_processes_that_start_together_one_migrates_and_all_serve(url: str, clock: SteppedClock) -> None:
-    stores = await asyncio.gather(*(open_store(url, clock=clock) for _ in range(4)))
-    for number, store in enumerate(stores):
-        await store.operations.submit(operation(id=OperationId(f"op-{number}"), subject=f"ep-{number}"))
-    assert len(await stores[0].operations.list()) == 4
-    for store in stores:
-        await store.close()
-
-
-@pytest.mark.usefixtures("store")
-async def test_database_that_is_ahead_of_this_version_is_served_as_it_is(url: str, clock: SteppedClock) -> None:
-    await run_statement(url, "UPDATE alembic_version SET version_num = '9999'")
-    again = await open_store(url, clock=clock)
-    assert (await again.operations.submit(operation())).is_new
-    await again.close()
-
-
-async def test_failing_migration_leaves_nothing_of_itself(url: str, clock: SteppedClock) -> None:
-    await run_statement(url, "CREATE TABLE steps (in_the_way INTEGER)")
-    with pytest.raises(InvariantError, match="steps"):
-        await open_store(url, clock=clock)
-    await run_statement(url, "DROP TABLE steps")
-    store = await open_store(url, clock=clock)
-    assert await store.operations.list() == []
-    await store.close()
 
 
 @pytest.mark.parametrize(
@@ -155,13 +111,6 @@ async def test_lost_connections_are_replaced(postgresql: str, store: SqlStore, u
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [url.rpartition("/")[2]]
         )
     assert (await store.operations.submit(operation())).is_new
-
-
-@ON_POSTGRESQL
-async def test_no_advisory_lock_is_held_while_serving(postgresql: str, store: SqlStore, url: str) -> None:
-    await store.operations.submit(operation())
-    with psycopg.connect(url) as other:
-        assert other.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (0,)
 
 
 @ON_POSTGRESQL
