@@ -17,7 +17,8 @@ from tests.crash.endpoint_lives import MortalClusters
 from tests.crash.harness import Moments, Start, Trial
 from tests.store.examples import SteppedClock
 from tests.unit.endpoints.installation import origin
-from tests.unit.endpoints.stand_in import CountingIds, StandInPack, StandInPlatform, site
+from tests.unit.endpoints.stand_in import CountingIds, StandInPlatform, site
+from tests.unit.endpoints.stand_in_delivery import StandInPack
 
 
 async def starting(folder: Path) -> Start:
