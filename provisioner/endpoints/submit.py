@@ -1,14 +1,15 @@
-"""Builds the rows that the API stores when an endpoint is asked for or given up. Pure: time and ids come in."""
+"""Builds the rows that the API stores when an endpoint is asked for, changed or given up. Pure: time and ids come in."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pydantic import TypeAdapter
 
 from provisioner.domain.clock import Clock
-from provisioner.domain.endpoint import Endpoint, EndpointRequest, Phase
-from provisioner.domain.errors import RejectedError
+from provisioner.domain.endpoint import Change, Endpoint, EndpointRequest, Phase
+from provisioner.domain.errors import ConflictError, RejectedError
 from provisioner.domain.ids import Ids
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.origin import Origin
@@ -59,6 +60,48 @@ def new_delete(endpoint: Endpoint, *, origin: Origin, clock: Clock, ids: Ids) ->
         message="",
     )
     return operation, deleting
+
+
+def new_change(
+    verb: Verb, endpoint: Endpoint, change: Change, *, origin: Origin, clock: Clock, ids: Ids
+) -> tuple[Operation, Endpoint]:
+    """The pending operation of an update or a scale, and the endpoint's row with what it is to become.
+
+    ConflictError that says why not, for an endpoint that is not Ready.
+    """
+    if refused := _UNCHANGEABLE.get(endpoint.phase):
+        reason, why, hint = refused
+        raise ConflictError(
+            f"changing endpoint `{endpoint.name}`: {why}", reason=reason, hint=hint.format(operation=endpoint.operation)
+        )
+    operation = _operation(verb, change.plan, change.request, origin=origin, clock=clock, ids=ids)
+    changed = replace(
+        endpoint,
+        change=change,
+        generation=endpoint.generation + 1,
+        operation=operation.id,
+        updated_at=operation.created_at,
+        reason="",
+        message="",
+    )
+    return operation, changed
+
+
+_UNCHANGEABLE: Mapping[Phase, tuple[str, str, str]] = {
+    Phase.CREATING: (
+        "EndpointCreating",
+        "it is still being created",
+        "wait for it with `tenantry operation wait {operation}`, or cancel that and create it as wanted",
+    ),
+    Phase.DRAINED: ("EndpointDrained", "it is drained and has no replicas", "warm it first"),
+    Phase.FAILED: (
+        "EndpointFailed",
+        "its creation failed, nothing of it serves",
+        "delete it and create it as wanted; `tenantry operation get {operation}` tells why it failed",
+    ),
+    Phase.DELETING: ("EndpointDeleting", "it is being deleted", "create another"),
+}
+"""Why an endpoint in this phase is not changed: reason, words and what to do."""
 
 
 def _operation(

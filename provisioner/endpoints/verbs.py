@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from provisioner.domain.operation import Verb
-from provisioner.endpoints import create, delete
+from provisioner.endpoints import create, delete, scale, update
 from provisioner.endpoints.world import World
 from provisioner.operations.verb import VerbDefinition, Verbs
 
@@ -13,6 +13,20 @@ def endpoint_verbs(world: World) -> Verbs:
     return {
         Verb.ENDPOINT_CREATE: VerbDefinition(
             steps=create.STEPS, world=world, on_failed=create.on_failed, cancel_steps=create.CANCEL_STEPS
+        ),
+        Verb.ENDPOINT_SCALE: VerbDefinition(
+            steps=scale.STEPS,
+            world=world,
+            on_failed=scale.on_failed,
+            deadline_seconds=scale.DEADLINE_SECONDS,
+            cancel_steps=scale.CANCEL_STEPS,
+        ),
+        Verb.ENDPOINT_UPDATE: VerbDefinition(
+            steps=update.STEPS,
+            world=world,
+            on_failed=update.on_failed,
+            deadline_seconds=update.DEADLINE_SECONDS,
+            cancel_steps=update.CANCEL_STEPS,
         ),
         Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=world, on_failed=delete.on_failed),
     }

@@ -11,13 +11,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from provisioner.domain.endpoint import Endpoint
+from provisioner.domain.endpoint import Change, Endpoint
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, Ids, OperationId
-from provisioner.domain.operation import Operation, OperationState
+from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.origin import Origin
 from provisioner.domain.plan import EndpointPlan
-from provisioner.endpoints.submit import new_create, new_delete
+from provisioner.endpoints.submit import new_change, new_create, new_delete
 from provisioner.endpoints.verbs import endpoint_verbs
 from provisioner.endpoints.world import World
 from provisioner.operations.verb import Verbs
@@ -27,12 +27,11 @@ from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import SteppedClock, endpoint, plan, tenant, tenant_operation
 from tests.unit.endpoints.stand_in import (
     CountingIds,
-    StandInDelivery,
-    StandInPack,
     StandInPlatform,
     StandInProbe,
     site,
 )
+from tests.unit.endpoints.stand_in_delivery import StandInDelivery, StandInPack
 
 ENDPOINT = EndpointId("ep-a")
 
@@ -75,6 +74,13 @@ class Installation:
         await self.store.operations.submit(made, endpoint=deleting)
         return made.id
 
+    async def submit_change(self, verb: Verb, change: Change, key: str = "change") -> OperationId:
+        """Ask for an update or a scale."""
+        row = await self.store.endpoints.get(ENDPOINT)
+        made, changed = new_change(verb, row, change, origin=origin(key), clock=self.clock, ids=self.world.ids)
+        await self.store.operations.submit(made, endpoint=changed)
+        return made.id
+
     async def turn(self, seconds: float = 1.0) -> None:
         """Time passes: the outside settles, the reconciler publishes, the worker takes what is due."""
         await self.settle()
@@ -86,7 +92,8 @@ class Installation:
         """The outside and the reconciler do what is theirs."""
         row = await self.endpoint()
         commit = self.delivery.branches.get(ENDPOINT)
-        self.platform.settle(row.plan if row else plan(), commit=commit, now=self.clock.now())
+        delivered, now = self.delivery.delivered(ENDPOINT), self.clock.now()
+        self.platform.settle(row.plan if row else plan(), delivered=delivered, commit=commit, now=now)
         if self.publishes:
             await self.reconciler.observe()
             await self.reconciler.publish()

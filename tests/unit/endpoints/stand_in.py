@@ -1,5 +1,5 @@
 """Stand-ins for what the verbs touch outside: clusters that keep objects and fences, a Platform that one settles by
-hand, a repository, a probe and a template pack. They remember every effect in the order in which it came."""
+hand, and a probe. They remember every effect in the order in which it came."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from provisioner.catalog.site import Site
-from provisioner.delivery.interface import Commit
-from provisioner.domain.errors import ConflictError, NotFoundError
+from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.lease import Fence
 from provisioner.domain.plan import EndpointPlan
@@ -36,8 +35,10 @@ from provisioner.platform.kinds import (
     VIRTUAL_CLUSTER_TEMPLATE,
 )
 from provisioner.probe.interface import ProbeResult
+from tests.unit.endpoints.stand_in_delivery import objects_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+_DELIVERED = {kind.kind for kind in (HTTP_ROUTE, POD, SCALED_OBJECT, STATEFUL_SET)}
 STAGES = ("tenant_cluster", "capacity", "argo_sync", "route", "loading")
 
 
@@ -138,7 +139,8 @@ class StandInCluster:
 class StandInPlatform:
     """The Platform, Argo CD, Gateway API, KEDA and the workload controllers: `settle` does what they would do by now.
     `reached` are the stages they have come to; a test takes some out to hold them back. Nothing moves while `stands`
-    is True, nothing is taken away while `keeps` is; `busy` replicas serve a request that does not end."""
+    is True, nothing is taken away while `keeps` is; `busy` replicas serve a request that does not end; those of `stuck`
+    revisions never load their model."""
 
     effects: list[str] = field(default_factory=list)
     reached: set[str] = field(default_factory=lambda: set(STAGES))
@@ -146,6 +148,7 @@ class StandInPlatform:
     stands: bool = False
     keeps: bool = False
     busy: bool = False
+    stuck: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.cluster = StandInCluster(self.effects)
@@ -169,7 +172,9 @@ class StandInPlatform:
         self.cluster.put(PROJECT, {"metadata": {"name": plan.placement.project}, "spec": spec})
         self.cluster.put(NAMESPACE, {"metadata": {"name": f"p-{plan.placement.project}"}})
 
-    def settle(self, plan: EndpointPlan, *, commit: str | None, now: datetime = NOW) -> None:
+    def settle(
+        self, plan: EndpointPlan, *, delivered: Mapping[str, bytes], commit: str | None, now: datetime = NOW
+    ) -> None:
         """Bring everything as far as the reached stages say; take away what was deleted."""
         if self.stands:
             return
@@ -183,8 +188,8 @@ class StandInPlatform:
             instance["status"] = {"phase": "Ready", "conditions": synced}
             self.tenants.setdefault(plan.placement.tenant_cluster, StandInCluster(self.effects))
             self._capacity(plan)
-            self._argo(plan, commit)
-            self._runtime(plan, now)
+            self._argo(plan, delivered, commit)
+            self._runtime(plan, delivered, now)
 
     def _reclaim(self, plan: EndpointPlan) -> None:
         if self.keeps:
@@ -207,17 +212,19 @@ class StandInPlatform:
             node = {"metadata": {"name": "node-0"}, "status": {"conditions": true("Ready"), "allocatable": offered}}
             self.tenants[name].put(NODE, node)
 
-    def _argo(self, plan: EndpointPlan, commit: str | None) -> None:
-        is_loaded = "loading" in self.reached
+    def _argo(self, plan: EndpointPlan, delivered: Mapping[str, bytes], commit: str | None) -> None:
         if "argo_sync" not in self.reached:
             told: dict[str, Any] = {"sync": {"status": "OutOfSync"}, "health": {"status": "Missing"}}
         else:
-            health = "Healthy" if is_loaded else "Progressing"
-            workload = {"kind": "StatefulSet", "name": plan.workload, "health": {"status": health}}
+            sets = objects_of(delivered, "statefulset")
+            health = {each["workload"]: "Healthy" if self._loads(each["revision"]) else "Progressing" for each in sets}
             told = {
                 "sync": {"status": "Synced", "revision": commit},
-                "health": {"status": health},
-                "resources": [workload, {"kind": "Service", "name": plan.workload}],
+                "health": {"status": "Progressing" if "Progressing" in health.values() else "Healthy"},
+                "resources": [
+                    *({"kind": "StatefulSet", "name": name, "health": {"status": health[name]}} for name in health),
+                    {"kind": "Service", "name": plan.workload},
+                ],
             }
         name = f"{plan.endpoint}-runtime"
         namespace = f"p-{plan.placement.project}"
@@ -226,46 +233,61 @@ class StandInPlatform:
         metadata = {**known["metadata"], "name": name, "namespace": namespace, "labels": labels}
         self.cluster.put(APPLICATION, {"metadata": metadata, "status": {"application": told}})
 
-    def _runtime(self, plan: EndpointPlan, now: datetime) -> None:
+    def _runtime(self, plan: EndpointPlan, delivered: Mapping[str, bytes], now: datetime) -> None:
         if "argo_sync" not in self.reached:
             return
         tenant = self.tenants[plan.placement.tenant_cluster]
         tenant.put(NAMESPACE, {"metadata": {"name": "inference"}})
-        is_routed, is_loaded = "route" in self.reached, "loading" in self.reached
+        is_routed = "route" in self.reached
         parents = [{"conditions": true("Accepted", "ResolvedRefs")}] if is_routed else []
         if customer := self.cluster.objects.get((HTTP_ROUTE.kind, "tenantry", plan.endpoint)):
             customer["status"] = {"parents": parents}
         programmed = {"conditions": true("Accepted", "Programmed"), "addresses": [{"value": "127.0.0.1"}]}
         in_namespace(tenant, GATEWAY, "tenant", {"status": programmed if is_routed else {}})
-        for ordinal in range(plan.runtime.max_replicas):
-            spec = {"hostnames": [plan.replica_host(ordinal)], "parentRefs": [{"name": "tenant"}]}
-            name = f"r{ordinal}-{plan.runtime.revision}-{plan.endpoint}"
+        wanted: set[tuple[str, str]] = set()
+        for route in objects_of(delivered, "httproute"):
+            spec = {"hostnames": [route["host"]], "parentRefs": [{"name": "tenant"}]}
+            name = route["host"].partition(".")[0]
             in_namespace(tenant, HTTP_ROUTE, name, {"spec": spec, "status": {"parents": parents}})
-        wanted = max(1, plan.runtime.min_replicas)
-        ready = wanted if is_loaded else 0
-        owner = in_namespace(tenant, STATEFUL_SET, plan.workload, {"status": {"readyReplicas": ready}})
-        if self._is_paused(tenant, plan):
-            for key in [key for key in tenant.objects if key[0] == POD.kind and not self.busy]:
-                del tenant.objects[key]
-            return
-        for ordinal in range(wanted):
-            self._replica(tenant, plan, ordinal, owner=owner["metadata"]["uid"], now=now if is_loaded else None)
+            wanted.add((HTTP_ROUTE.kind, name))
+        bounds = {each["workload"]: each for each in objects_of(delivered, "scaledobject")}
+        for each in objects_of(delivered, "statefulset"):
+            wanted |= self._workload(tenant, each, bounds[each["workload"]], now)
+        for kind, place, name in list(tenant.objects):
+            if kind in _DELIVERED and (kind, name) not in wanted and not (kind == POD.kind and self.busy):
+                del tenant.objects[kind, place, name]
 
-    def _is_paused(self, tenant: StandInCluster, plan: EndpointPlan) -> bool:
-        known = tenant.objects.get((SCALED_OBJECT.kind, "inference", plan.workload))
-        scaler = known or in_namespace(tenant, SCALED_OBJECT, plan.workload, {})
-        annotations: dict[str, str] = scaler["metadata"].get("annotations", {})
-        return annotations.get("autoscaling.keda.sh/paused-replicas") == "0"
+    def _workload(
+        self, tenant: StandInCluster, pods: Mapping[str, Any], bounds: Mapping[str, Any], now: datetime
+    ) -> set[tuple[str, str]]:
+        """A StatefulSet with as many replicas as its scaler wants; what belongs to it, by kind and name."""
+        name, is_loaded = pods["workload"], self._loads(pods["revision"])
+        known = tenant.objects.get((SCALED_OBJECT.kind, "inference", name))
+        annotations = known["metadata"].get("annotations", {}) if known else {}
+        scaler = in_namespace(tenant, SCALED_OBJECT, name, {"spec": dict(bounds)})
+        scaler["metadata"]["annotations"] = annotations
+        paused = annotations.get("autoscaling.keda.sh/paused-replicas")
+        replicas = bounds["min"] if paused is None else int(paused)
+        ready = replicas if is_loaded else 0
+        owner = in_namespace(tenant, STATEFUL_SET, name, {"spec": dict(pods), "status": {"readyReplicas": ready}})
+        for ordinal in range(replicas):
+            self._replica(tenant, pods, ordinal, owner=owner["metadata"]["uid"], now=now if is_loaded else None)
+        made = {(POD.kind, f"{name}-{ordinal}") for ordinal in range(replicas)}
+        return {(SCALED_OBJECT.kind, name), (STATEFUL_SET.kind, name), *made}
+
+    def _loads(self, revision: str) -> bool:
+        return "loading" in self.reached and revision not in self.stuck
 
     def _replica(
-        self, tenant: StandInCluster, plan: EndpointPlan, ordinal: int, *, owner: str, now: datetime | None
+        self, tenant: StandInCluster, pods: Mapping[str, Any], ordinal: int, *, owner: str, now: datetime | None
     ) -> None:
-        name = f"{plan.workload}-{ordinal}"
+        name = f"{pods['workload']}-{ordinal}"
         state = {"name": "server", "state": {"running": {}}, "ready": now is not None}
         conditions = true("PodScheduled", "Ready") if now else true("PodScheduled")
         pod = {"spec": {"nodeName": "node-0"}, "status": {"containerStatuses": [state], "conditions": conditions}}
         made = in_namespace(tenant, POD, name, pod)
         made["metadata"]["ownerReferences"] = [{"uid": owner}]
+        made["metadata"]["labels"]["tenantry.io/revision"] = pods["revision"]
         lease = tenant.objects.get((LEASE.kind, "inference", name))
         if lease and now:
             lease["spec"] |= {"holderIdentity": name, "renewTime": now.isoformat()}
@@ -275,38 +297,6 @@ def in_namespace(tenant: StandInCluster, kind: Kind, name: str, body: dict[str, 
     """Store an object of the runtime; every tenant cluster of these tests is that of one endpoint."""
     labels = {"tenantry.io/endpoint": "ep-a"}
     return tenant.put(kind, {"metadata": {"name": name, "namespace": "inference", "labels": labels}, **body})
-
-
-@dataclass
-class StandInDelivery:
-    """A `Delivery` in memory: the SHA says everything that went in."""
-
-    effects: list[str]
-    branches: dict[str, str] = field(default_factory=dict)
-    commits: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
-    trouble: Exception | None = None
-
-    async def head(self, branch: str) -> str | None:
-        return self.branches.get(branch)
-
-    async def files(self, branch: str, commit: str) -> Mapping[str, bytes]:
-        return self.commits[commit]
-
-    async def push(self, commit: Commit) -> str:
-        if self.trouble:
-            raise self.trouble
-        key = (commit.branch, tuple(commit.files.items()), commit.parent, commit.message, commit.at)
-        sha = f"{hash(key) & (2**160 - 1):040x}"
-        if self.branches.get(commit.branch) not in (commit.parent, sha):
-            raise ConflictError("moved", reason="BranchMoved")
-        if self.branches.get(commit.branch) != sha:
-            self.effects.append(f"push {commit.branch}")
-        self.branches[commit.branch], self.commits[sha] = sha, commit.files
-        return sha
-
-    async def delete(self, branch: str) -> None:
-        if self.branches.pop(branch, None):
-            self.effects.append(f"delete branch {branch}")
 
 
 @dataclass
@@ -330,24 +320,6 @@ class StandInProbe:
             return self.without_key, ""
         self.secrets.append(secret)
         return self.with_key, ""
-
-
-class StandInPack:
-    """A template pack whose objects carry names and nothing else."""
-
-    def instance(self, plan: EndpointPlan) -> Manifest:
-        metadata = {"name": plan.placement.tenant_cluster, "namespace": f"p-{plan.placement.project}"}
-        return {"metadata": metadata, "spec": {"templateRef": {"name": plan.placement.template}}}
-
-    def customer_route(self, plan: EndpointPlan) -> Manifest:
-        spec = {"hostnames": [plan.address.hostname], "parentRefs": [{"name": "public"}]}
-        return {"metadata": {"name": plan.endpoint, "namespace": "tenantry"}, "spec": spec}
-
-    def runtime_tree(self, plan: EndpointPlan) -> Mapping[str, bytes]:
-        return {f"{plan.delivery_path}/inference.statefulset.{plan.workload}.yaml": b"kind: StatefulSet\n"}
-
-    def project(self, tenant: str, tier: str) -> Manifest:
-        return {"metadata": {"name": f"{tenant}-{tier}"}, "spec": {"quotas": {"project": {"nodeclaims": "4"}}}}
 
 
 class CountingIds:

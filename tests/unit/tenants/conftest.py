@@ -18,7 +18,8 @@ from provisioner.tenants.verbs import tenant_verbs
 from provisioner.tenants.world import World
 from tests.store.examples import SteppedClock
 from tests.unit.endpoints.installation import origin
-from tests.unit.endpoints.stand_in import StandInPack, StandInPlatform, site
+from tests.unit.endpoints.stand_in import StandInPlatform, site
+from tests.unit.endpoints.stand_in_delivery import StandInPack
 
 
 class Clusters(StandInPlatform):
