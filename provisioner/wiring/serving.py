@@ -92,7 +92,7 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
         reconciling = [reconciler.run(), chores.run()] if Role.RECONCILER in roles else []
         loops = [*([worker.run()] if verbs else []), *reconciling]
         _log.info("running %s", ", ".join(sorted(roles)))
-        await _first_of(stop, *loops, _serve_app(app, listener, stop))
+        await _first_of(stop, *loops, serve_app(app, listener, stop))
 
 
 def _services(
@@ -170,7 +170,7 @@ def _bound(listen: Listen) -> socket.socket:
     return socket.create_server((listen.host, listen.port), family=family)
 
 
-async def _serve_app(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> None:
+async def serve_app(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> None:
     """Serve until `stop`; then finish the requests that run."""
 
     class Server(uvicorn.Server):
@@ -181,7 +181,8 @@ async def _serve_app(app: FastAPI, listener: socket.socket, stop: asyncio.Event)
             yield
 
     _log.info("serving on %s:%d", *listener.getsockname()[:2])
-    server = Server(uvicorn.Config(app, access_log=False, log_config=None))
+    # h11 bounds a request's headers; uvicorn's quicker parser would keep them without end.
+    server = Server(uvicorn.Config(app, http="h11", access_log=False, log_config=None))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

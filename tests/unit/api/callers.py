@@ -52,9 +52,8 @@ def stored_key(name: str, role: AccessRole, **changes: Any) -> ApiKey:
     secret = secret_of(name)
     tenant = "acme" if role is AccessRole.CUSTOMER else None
     default = {"tenant": tenant, "created_at": NOON} | changes
-    return ApiKey(
-        id=KeyId(f"key-{name}"), name=name, digest=key_digest(secret), prefix=secret[:10], role=role, **default
-    )
+    own = {"id": KeyId(f"key-{name}"), "name": name, "digest": key_digest(secret), "prefix": secret[:10]}
+    return ApiKey(**own, role=role, **default)
 
 
 def secret_of(name: str) -> str:
