@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     config = dict(pair.split("=", 1) for pair in given.config)
     ran = rehearse(given.stack, Asked(folder=given.folder.resolve(), config=config, outputs=given.outputs))
     graphs = {one.stack: one.graph for one in ran}
-    print(json.dumps(graphs if len(ran) > 1 else ran[0].graph, indent=2, sort_keys=True))
+    try:
+        print(json.dumps(graphs if len(ran) > 1 else ran[0].graph, indent=2, sort_keys=True), flush=True)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for one in ran:
         if one.refusal is not None:
             print(f"error: {one.refusal}", file=sys.stderr)
