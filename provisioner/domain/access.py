@@ -50,8 +50,9 @@ ROLE_SCOPES: Mapping[AccessRole, frozenset[Scope]] = {
 }
 """What each role may do at most."""
 
-DEFAULT_SCOPES: Mapping[AccessRole, frozenset[Scope]] = ROLE_SCOPES | {
-    AccessRole.CUSTOMER: ROLE_SCOPES[AccessRole.CUSTOMER] - {Scope.ENDPOINTS_WRITE}
+DEFAULT_SCOPES: Mapping[AccessRole, frozenset[Scope]] = {
+    **ROLE_SCOPES,
+    AccessRole.CUSTOMER: ROLE_SCOPES[AccessRole.CUSTOMER] - {Scope.ENDPOINTS_WRITE},
 }
 """What a key may do that names no scopes: a customer's makes and deletes endpoints only where it says so."""
 

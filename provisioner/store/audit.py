@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -26,6 +25,8 @@ from provisioner.store.schema import AUDIT_EVENTS
 
 _UNTOLD = {"digest", "last_used_at", "version"}
 """Fields that no digest is made of: what a secret could be checked against, and what changes by itself."""
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 
 class SqlAudit:
@@ -87,14 +88,12 @@ def digest_of_row(value: Any) -> str:
     row, or none that can be read."""
     if value is None or isinstance(value, InvariantError):
         return ""
-    fields = _adapter(type(value)).dump_python(value, mode="json", exclude=_UNTOLD)
+    kind = type(value)
+    if kind not in _ADAPTERS:  # making one takes longer than all the rest
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    fields = _ADAPTERS[kind].dump_python(value, mode="json", exclude=_UNTOLD)
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-@cache
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
 
 
 def _conditions(wanted: AuditFilter) -> list[ColumnElement[bool]]:

@@ -6,7 +6,9 @@ transaction; when the transaction fails, the key is forgotten with it. Operation
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -16,7 +18,7 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.origin import KEPT_DAYS, Origin
 from provisioner.store.schema import MUTATIONS
 
-_INSERTS = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
+_INSERTS: dict[str, Callable[..., Any]] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
 
 async def earlier_subject(

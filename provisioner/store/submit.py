@@ -21,6 +21,8 @@ from provisioner.store.changes import record_endpoint_change
 from provisioner.store.rows import columns_of, endpoint_from, operation_columns, tenant_from, value_or_error
 from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
 
+_GIVING_UP = (Verb.ENDPOINT_DELETE, Verb.ENDPOINT_RECLAIM)
+
 
 async def insert_operation(
     connection: AsyncConnection, operation: Operation, endpoint: Endpoint | None, tenant: Tenant | None
@@ -36,7 +38,7 @@ async def insert_operation(
         await connection.execute(insert(ENDPOINTS).values(columns_of(endpoint)))
         digests = ("", digest_of_row(endpoint))
     elif endpoint is not None:
-        digests = await _change_endpoint(connection, endpoint)
+        digests = await _change_endpoint(connection, endpoint, operation.verb)
     now = operation.created_at
     await record_operation(connection, operation, "accepted", now=now, digests=digests)
     if endpoint is not None:
@@ -99,7 +101,7 @@ def _name_taken(noun: str, name: str) -> RejectedError:
 async def _supersede(connection: AsyncConnection, operation: Operation) -> None:
     """End what is open on the endpoint to be deleted: nobody waits for a stuck change in order to delete it."""
     change = (OPERATIONS.c.tenant == operation.tenant) & (OPERATIONS.c.subject == operation.subject)
-    change &= OPERATIONS.c.verb.not_in((Verb.ENDPOINT_DELETE, Verb.ENDPOINT_RECLAIM))
+    change &= OPERATIONS.c.verb.not_in(_GIVING_UP)
     ended = {
         "state": OperationState.CANCELLED,
         "updated_at": operation.created_at,
@@ -126,18 +128,24 @@ async def _save_unready_tenant(connection: AsyncConnection, tenant: Tenant) -> t
     return digest_of_row(before), digest_of_row(replace(tenant, created_at=left.created_at))
 
 
-async def _change_endpoint(connection: AsyncConnection, endpoint: Endpoint) -> tuple[str, str]:
+async def _change_endpoint(connection: AsyncConnection, endpoint: Endpoint, verb: Verb) -> tuple[str, str]:
     """Write what the caller wants; what workers observed (stages, observed generation) stays as they stored it. The
-    digests before and after."""
+    digests before and after. Whatever the caller read, it may be given up; other changes are made of what was read."""
     kept = ("id", "name", "tenant", "created_at", "stages", "observed_generation", "version")
     wanted = columns_of(endpoint, *kept)
     this = ENDPOINTS.c.id == endpoint.id
     row = (await connection.execute(select(ENDPOINTS).where(this).with_for_update())).one_or_none()
     if row is None:
         raise NotFoundError(f"changing the endpoint: there is none with the id: {endpoint.id}")
+    if row.version != endpoint.version and verb not in _GIVING_UP:
+        raise ConflictError(
+            f"submitting {verb} of `{endpoint.id}`: it was changed since it was read",
+            reason="EndpointChanged",
+            hint="read it again, then decide again",
+        )
     await connection.execute(update(ENDPOINTS).where(this).values(wanted))
     before = value_or_error(endpoint_from, row)
     if isinstance(before, InvariantError):
         return "", digest_of_row(endpoint)
-    observed = {"stages": before.stages, "observed_generation": before.observed_generation}
-    return digest_of_row(before), digest_of_row(replace(endpoint, **observed))
+    after = replace(endpoint, stages=before.stages, observed_generation=before.observed_generation)
+    return digest_of_row(before), digest_of_row(after)

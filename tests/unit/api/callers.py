@@ -52,7 +52,12 @@ def stored_key(name: str, role: AccessRole, **changes: Any) -> ApiKey:
     secret = secret_of(name)
     tenant = "acme" if role is AccessRole.CUSTOMER else None
     default = {"tenant": tenant, "created_at": NOON} | changes
-    own = {"id": KeyId(f"key-{name}"), "name": name, "digest": key_digest(secret), "prefix": secret[:10]}
+    own: dict[str, Any] = {
+        "id": KeyId(f"key-{name}"),
+        "name": name,
+        "digest": key_digest(secret),
+        "prefix": secret[:10],
+    }
     return ApiKey(**own, role=role, **default)
 
 

@@ -65,9 +65,10 @@ async def test_strangers_learn_nothing(
     stranger: httpx2.AsyncClient, acme: str, method: str, path: str, authorization: str | bytes | None, status: int
 ) -> None:
     """Ledger: LIF-11, TEN-01."""
-    headers: list[tuple[str, str | bytes]] = [*idempotent("a").items()]
+    headers = [(b"Idempotency-Key", b"a")]
     if authorization:
-        headers.append(("Authorization", authorization))
+        sent = authorization if isinstance(authorization, bytes) else authorization.encode()
+        headers.append((b"Authorization", sent))
     answer = await stranger.request(method, path, headers=headers, json=REQUEST)
     assert answer.status_code == status
     assert answer.headers["Content-Type"] == "application/problem+json"
