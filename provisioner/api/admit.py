@@ -41,7 +41,7 @@ async def _admit(raw: Any, services: Services, endpoint_id: EndpointId) -> tuple
     tenant = await services.store.tenants.find(tenant_name) if tenant_name else None
     unknown = (await _unknown_tenant(tenant_name, services),) if tenant_name and tenant is None else ()
     try:
-        admitted = admit_endpoint(
+        request, admitted = admit_endpoint(
             raw,
             catalog=services.catalog,
             site=services.site,
@@ -51,9 +51,10 @@ async def _admit(raw: Any, services: Services, endpoint_id: EndpointId) -> tuple
     except RejectedError as error:
         findings = (*error.findings, *unknown, *await _taken_name(raw, services))
         raise _rejected(findings) from error
-    if findings := (*unknown, *services.refusals(admitted[1])):
+    plan = services.revised(admitted)
+    if findings := (*unknown, *services.refusals(plan)):
         raise _rejected(findings)
-    return admitted
+    return request, plan
 
 
 async def require_ready_tenant(name: str, services: Services) -> None:

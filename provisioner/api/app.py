@@ -17,7 +17,18 @@ from provisioner.api.callers import Callers
 from provisioner.api.credentials import authenticate, require_gateway
 from provisioner.api.exchange import Exchange
 from provisioner.api.problems import nothing_here, problem_response
-from provisioner.api.routes import audit, catalog, endpoints, fleet, health, internal, keys, operations, tenants
+from provisioner.api.routes import (
+    audit,
+    catalog,
+    endpoints,
+    endpoints_changes,
+    fleet,
+    health,
+    internal,
+    keys,
+    operations,
+    tenants,
+)
 from provisioner.api.routes.schemas import PROBLEMS, describe_by_hand
 from provisioner.api.services import Services
 from provisioner.api.snapshots import SnapshotFeed
@@ -32,6 +43,7 @@ NOUNS = (
     audit,
     catalog,
     endpoints,
+    endpoints_changes,
     fleet,
     keys,
     operations,

@@ -23,6 +23,11 @@ def _nothing_refused(_: EndpointPlan) -> tuple[Finding, ...]:
     return ()
 
 
+def _as_admitted(plan: EndpointPlan) -> EndpointPlan:
+    """No templates to look at."""
+    return plan
+
+
 def _never() -> bool:
     """A process that is not about to stop."""
     return False
@@ -33,7 +38,8 @@ class Services:
     """Stores, catalog, site, time, ids, and the digest of the gateways' credential.
 
     `wake_worker` is called after an operation was stored, `wake_reconciler` after keys changed; both may do nothing,
-    since both sides also poll. `refusals` says what the tenant cluster's policies would refuse of a plan's manifests.
+    since both sides also poll. `revised` makes an admitted plan's revision cover how its pods are rendered, `refusals`
+    says what the tenant cluster's policies would refuse of a plan's manifests.
     `is_stopping` ends waiting requests early, so that a process can stop at once. `customers_create` lets customers
     make and delete endpoints of their own; without `team_scoping` a key reaches every team's of its tenant.
     """
@@ -44,6 +50,7 @@ class Services:
     clock: Clock
     ids: Ids
     gateway_key_digest: str
+    revised: Callable[[EndpointPlan], EndpointPlan] = _as_admitted
     refusals: Callable[[EndpointPlan], tuple[Finding, ...]] = _nothing_refused
     wake_worker: Callable[[], None] = _nobody
     wake_reconciler: Callable[[], None] = _nobody

@@ -81,8 +81,10 @@ class OperationStore(Protocol):
         Idempotency keys are scoped to the tenant: the same key and request digest returns the operation that exists,
         another digest raises RejectedError (`IdempotencyKeyReused`). A name that exists in the tenant raises
         RejectedError (`NameTaken`). One open operation per subject: a second one raises ConflictError
-        (`OperationInProgress`) that names the first, but a delete ends an open change (cancelled, `Superseded`). A
-        tenant whose creation failed may be submitted again. NotFoundError: `TenantUnknown`, or no such endpoint.
+        (`OperationInProgress`) that names the first, but a delete ends an open change (cancelled, `Superseded`). Every
+        change but that is made of the row as it was read: ConflictError (`EndpointChanged`) where it has another
+        version by now. A tenant whose creation failed may be submitted again. NotFoundError: `TenantUnknown`, or no
+        such endpoint.
         """
         ...
 

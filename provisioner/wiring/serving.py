@@ -112,6 +112,7 @@ def _services(
         ids=RandomIds(),
         clock=SystemClock(),
         gateway_key_digest=key_digest(read_gateway_key(settings)),
+        revised=outside.pack.revised,
         refusals=judge.findings,
         wake_worker=wake_worker,
         wake_reconciler=outside.wake_reconciler,

@@ -7,12 +7,14 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from provisioner.admission.change import ScaleForm, UpdateForm
 from provisioner.admission.form import RequestForm
 from provisioner.admission.key import KeyForm
 from provisioner.admission.tenant import TenantForm
 from provisioner.wire.problem import CONTENT_TYPE, Problem
 
 _REFERENCE = "#/components/schemas/{model}"
+_FORMS: tuple[type[BaseModel], ...] = (KeyForm, RequestForm, ScaleForm, TenantForm, UpdateForm)
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "4XX": {
@@ -49,7 +51,7 @@ def describe_by_hand(document: dict[str, Any]) -> dict[str, Any]:
 
 def _form_schemas() -> dict[str, Any]:
     _, schemas = models_json_schema(
-        [(RequestForm, "validation"), (TenantForm, "validation"), (KeyForm, "validation"), (Problem, "serialization")],
+        [*((form, "validation") for form in _FORMS), (Problem, "serialization")],
         ref_template=_REFERENCE,
     )
     definitions: dict[str, Any] = schemas["$defs"]

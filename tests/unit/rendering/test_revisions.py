@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -26,7 +27,7 @@ def test_bounds_and_owner_of_replicas_are_no_other_revision() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"model": "Qwen2-VL-2B-Instruct"}, {"serving": {"maxModelLen": 4096}}])
-def test_what_the_request_changes_of_pods_is_another_revision(changes: dict[str, object]) -> None:
+def test_what_the_request_changes_of_pods_is_another_revision(changes: dict[str, Any]) -> None:
     assert revision(plan()) != revision(plan(**changes))
 
 

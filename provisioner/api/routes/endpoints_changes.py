@@ -1,0 +1,87 @@
+"""Changes of an endpoint that is there: other bounds on its replicas, another model or other parameters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request, Response
+
+from provisioner.admission.change import ScaleForm, UpdateForm, admit_scale, admit_update
+from provisioner.api.body import read_json
+from provisioner.api.credentials import ServicesDependency, require
+from provisioner.api.find import find_endpoint
+from provisioner.api.routes.schemas import body_of
+from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
+from provisioner.api.services import Services
+from provisioner.api.views import operation_view
+from provisioner.domain.access import Principal, Scope
+from provisioner.domain.endpoint import Change, Endpoint
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.operation import Operation, Verb
+from provisioner.endpoints.submit import new_change
+from provisioner.wire.operation import OperationView
+
+router = APIRouter(tags=["endpoints"])
+
+Changer = Annotated[Principal, require(Scope.ENDPOINTS_WRITE)]
+
+
+@router.post("/endpoints/{reference:path}:update", status_code=202, openapi_extra=body_of(UpdateForm))
+async def update_endpoint(
+    reference: str,
+    request: Request,
+    response: Response,
+    services: ServicesDependency,
+    caller: Changer,
+    idempotency_key: IdempotencyKey,
+) -> OperationView:
+    """Change what an endpoint runs: what the body leaves out stays, and an empty one brings the endpoint up to date
+    with the catalog. One that changes nothing is an operation that succeeds at once."""
+    raw, endpoint = await read_json(request), await find_endpoint(reference, services.store, caller)
+    change = await _admitted_update(endpoint, raw, services)
+    origin = origin_of(request, idempotency_key, raw)
+    made = new_change(Verb.ENDPOINT_UPDATE, endpoint, change, origin=origin, clock=services.clock, ids=services.ids)
+    return await _submitted(made, response, services)
+
+
+@router.post("/endpoints/{reference:path}:scale", status_code=202, openapi_extra=body_of(ScaleForm))
+async def scale_endpoint(
+    reference: str,
+    request: Request,
+    response: Response,
+    services: ServicesDependency,
+    caller: Changer,
+    idempotency_key: IdempotencyKey,
+) -> OperationView:
+    """Change the bounds on an endpoint's replicas; a bound that is left out stays, and no pod is made anew."""
+    raw, endpoint = await read_json(request), await find_endpoint(reference, services.store, caller)
+    tiers = await _tiers_of(endpoint.tenant, services)
+    change = admit_scale(endpoint, raw, catalog=services.catalog, site=services.site, tenant_tiers=tiers)
+    origin = origin_of(request, idempotency_key, raw)
+    made = new_change(Verb.ENDPOINT_SCALE, endpoint, change, origin=origin, clock=services.clock, ids=services.ids)
+    return await _submitted(made, response, services)
+
+
+async def _admitted_update(endpoint: Endpoint, raw: Any, services: Services) -> Change:
+    """What the endpoint is to become, with the revision of its pods as they are rendered here."""
+    tiers = await _tiers_of(endpoint.tenant, services)
+    change = admit_update(endpoint, raw, catalog=services.catalog, site=services.site, tenant_tiers=tiers)
+    plan = services.revised(change.plan)
+    if findings := services.refusals(plan):
+        raise RejectedError(
+            f"admitting change: {len(findings)} finding(s)", reason="InvalidRequest", findings=tuple(findings)
+        )
+    return Change(request=change.request, plan=plan)
+
+
+async def _tiers_of(tenant: str, services: Services) -> tuple[str, ...] | None:
+    found = await services.store.tenants.find(tenant)
+    return found.tiers if found else None
+
+
+async def _submitted(made: tuple[Operation, Endpoint], response: Response, services: Services) -> OperationView:
+    operation, changed = made
+    submitted = await services.store.operations.submit(operation, endpoint=changed)
+    services.wake_worker()
+    point_to(response, submitted.operation.id)
+    return operation_view(submitted.operation, changed, services.clock.now())
