@@ -11,7 +11,8 @@ from typing import Any
 
 from provisioner.domain.ids import OperationId
 from provisioner.endpoints.world import World
-from provisioner.platform.interface import Cluster
+from provisioner.platform.interface import Cluster, Kind
+from provisioner.platform.kinds import VIRTUAL_CLUSTER_INSTANCE
 from provisioner.store.interface import Store
 from tests.crash.harness import Moments, Start, Trial
 from tests.unit.endpoints.installation import Installation, copied, installation
@@ -96,5 +97,14 @@ async def end_state(laptop: Installation) -> object:
     usable = [key.name for key in await laptop.store.keys.list() if key.is_usable(laptop.clock.now())]
     tenants = {name: sorted(cluster.objects, key=str) for name, cluster in laptop.platform.tenants.items()}
     status = (row.phase, row.reason, [(stage.name, stage.state, stage.reason) for stage in row.stages]) if row else None
+    wanted = (row.request, row.plan, row.change, row.generation - row.observed_generation) if row else None
     objects = sorted(laptop.platform.cluster.objects, key=str)
-    return objects, tenants, laptop.delivery.branches, routes, usable, status
+    parameters = [spec.get("parameters") for spec in _specs(laptop, VIRTUAL_CLUSTER_INSTANCE)]
+    trees = {name: dict(laptop.delivery.delivered(name)) for name in laptop.delivery.branches}
+    return objects, parameters, tenants, trees, routes, usable, status, wanted
+
+
+def _specs(laptop: Installation, kind: Kind) -> list[dict[str, Any]]:
+    return [
+        item["spec"] for key, item in sorted(laptop.platform.cluster.objects.items(), key=str) if key[0] == kind.kind
+    ]

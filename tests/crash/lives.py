@@ -9,6 +9,7 @@ from provisioner.domain.ids import OperationId
 from provisioner.domain.operation import Verb
 from tests.crash import endpoint_lives, tenant_lives
 from tests.crash.harness import Start
+from tests.unit.endpoints.changes import another, bounds
 from tests.unit.endpoints.installation import Installation
 
 
@@ -22,9 +23,23 @@ async def _delete(laptop: Installation) -> OperationId:
     return await laptop.submit_delete()
 
 
+async def _scale(laptop: Installation) -> OperationId:
+    """To fewer replicas than run."""
+    await laptop.finish(await laptop.submit_create(bounds(2, 2).plan))
+    return await laptop.submit_change(Verb.ENDPOINT_SCALE, bounds(1, 1))
+
+
+async def _update(laptop: Installation) -> OperationId:
+    """To another model, beside the one that serves."""
+    await laptop.finish(await laptop.submit_create())
+    return await laptop.submit_change(Verb.ENDPOINT_UPDATE, another())
+
+
 LIVES: Mapping[Verb, Callable[[Path], Awaitable[Start]]] = {
     Verb.TENANT_CREATE: tenant_lives.starting,
     Verb.ENDPOINT_CREATE: _endpoint(Installation.submit_create),
     Verb.ENDPOINT_DELETE: _endpoint(_delete),
+    Verb.ENDPOINT_SCALE: _endpoint(_scale),
+    Verb.ENDPOINT_UPDATE: _endpoint(_update),
 }
 """Each makes the beginning of all lives in a folder: the world as the verb finds it, and the operation submitted."""

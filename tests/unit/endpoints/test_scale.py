@@ -8,21 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from provisioner.domain.endpoint import Change, Scaling
 from provisioner.domain.operation import OperationState, Verb
 from provisioner.endpoints.world import World
 from provisioner.platform.kinds import HTTP_ROUTE, LEASE, POD, STATEFUL_SET
-from tests.store.examples import endpoint, plan
+from tests.unit.endpoints.changes import bounds
 from tests.unit.endpoints.installation import ENDPOINT, Installation, installation
 from tests.unit.endpoints.stand_in_delivery import StandInPack, objects_of
 from tests.unit.endpoints.test_update import OLD, names, running, served, until_step
-
-
-def bounds(low: int, high: int) -> Change:
-    """The endpoint with other bounds."""
-    request = replace(endpoint().request, scaling=Scaling(min_replicas=low, max_replicas=high))
-    runtime = replace(plan().runtime, min_replicas=low, max_replicas=high)
-    return Change(request=request, plan=replace(plan(), runtime=runtime))
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,11 +12,11 @@ from provisioner.domain.endpoint import Change, Endpoint, Phase
 from provisioner.domain.errors import ConflictError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.operation import Operation, OperationState, Verb
-from provisioner.domain.plan import Rollout
 from provisioner.endpoints.submit import new_change
 from provisioner.platform.interface import Kind
 from provisioner.platform.kinds import LEASE, POD, SCALED_OBJECT, STATEFUL_SET, VIRTUAL_CLUSTER_INSTANCE
 from tests.store.examples import endpoint, plan
+from tests.unit.endpoints.changes import another
 from tests.unit.endpoints.installation import ENDPOINT, Installation, installation, origin
 from tests.unit.endpoints.stand_in_delivery import objects_of
 
@@ -31,14 +30,6 @@ async def laptop(tmp_path: Path) -> AsyncIterator[Installation]:
         await made.finish(await made.submit_create())
         made.platform.effects.clear()
         yield made
-
-
-def another(*, mode: str = "parallel", **runtime: Any) -> Change:
-    """Another model in another revision."""
-    request = replace(endpoint().request, model="other")
-    changes = {"model": "other", "served_model": "other-name", "revision": "def456", **runtime}
-    rollout = Rollout(mode=mode, gap_seconds=0, reason="")
-    return Change(request=request, plan=replace(plan(), runtime=replace(plan().runtime, **changes), rollout=rollout))
 
 
 def names(laptop: Installation, kind: Kind) -> tuple[str, ...]:
