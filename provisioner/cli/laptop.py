@@ -97,9 +97,7 @@ class Laptop:
         Raises RejectedError when a port is taken, RetryableError with the log's last lines.
         """
         self.ports.require_free()
-        ids = RandomIds()
-        for file in (self.settings.operator_key_file, self.settings.gateway_key_file):
-            write_secret(file, ids.secret())
+        write_secret(self.settings.gateway_key_file, RandomIds().secret())
         first, *others = PROCESSES
         tell(first)
         self.restart(first)

@@ -182,8 +182,8 @@ async def _get(connection: AsyncConnection, key: KeyId) -> ApiKey:
 
 async def _administrators(connection: AsyncConnection, now: datetime) -> list[ApiKey]:
     admins = select(API_KEYS).where(API_KEYS.c.role == AccessRole.ADMIN, API_KEYS.c.revoked_at.is_(None))
-    found = [key_from(row) for row in await connection.execute(admins)]
-    return [key for key in found if key.administers(now)]
+    found = [value_or_error(key_from, row) for row in await connection.execute(admins)]
+    return [key for key in found if isinstance(key, ApiKey) and key.administers(now)]
 
 
 async def _require_patience(connection: AsyncConnection, maker: str, now: datetime) -> None:

@@ -107,6 +107,33 @@ def test_a_key_is_read_without_the_end_of_its_line(tmp_path: Path) -> None:
     assert read_gateway_key(read_settings({"TENANTRY_STATE": str(tmp_path)})) == "tnt-gateway"
 
 
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"TENANTRY_CUSTOMER_CREATE": "yes"},
+        {"TENANTRY_TEAM_SCOPING": "1"},
+        {"TENANTRY_AUDIT_RETENTION": "0"},
+        {"TENANTRY_AUDIT_RETENTION": "-1"},
+        {"TENANTRY_AUDIT_RETENTION": "36501"},
+        {"TENANTRY_AUDIT_RETENTION": "9" * 5000},
+        {"TENANTRY_AUDIT_RETENTION": "a year"},
+    ],
+)
+def test_a_switch_and_a_number_of_days_are_read_strictly(environ: dict[str, str]) -> None:
+    with pytest.raises(RejectedError, match="|".join(environ)) as raised:
+        read_settings(environ)
+    assert len(raised.value.message) < 250
+
+
+def test_who_may_what_is_set_by_the_environment() -> None:
+    """Ledger: LIF-13, TEN-16, SEC-03."""
+    plain = read_settings({})
+    assert (plain.customer_create, plain.team_scoping, plain.audit_retention_days) == (False, True, 400)
+    names = ("TENANTRY_CUSTOMER_CREATE", "TENANTRY_TEAM_SCOPING", "TENANTRY_AUDIT_RETENTION")
+    asked = read_settings(dict(zip(names, ("On", "off", "30"), strict=True)))
+    assert (asked.customer_create, asked.team_scoping, asked.audit_retention_days) == (True, False, 30)
+
+
 def test_nothing_else_reads_the_environment() -> None:
     readers = [
         path for path in (ROOT / "provisioner").rglob("*.py") if re.search(r"os\.(environ|getenv)", path.read_text())
