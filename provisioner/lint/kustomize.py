@@ -15,36 +15,24 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
-from provisioner.domain.finding import unknown_name_hint
 from provisioner.lint.document import Document, Oddity, Part
+from provisioner.lint.kustomize_checks import (
+    Identity,
+    bare_containers,
+    container_names,
+    identities,
+    left_out,
+    renames,
+    repeated,
+    unlisted_message,
+)
+from provisioner.lint.kustomize_fields import field_faults, listed
 from provisioner.lint.merging import json_patched, merged
 from provisioner.lint.values import items, look, mapping, text, texts
 from provisioner.lint.world import POD_TEMPLATES, Object
 
 NAMES = frozenset({"kustomization.yaml", "kustomization.yml", "Kustomization"})
 
-_FIELDS = frozenset(
-    {
-        *("apiVersion", "kind", "metadata", "resources", "bases", "components", "crds", "namespace", "namePrefix"),
-        *("nameSuffix", "commonLabels", "commonAnnotations", "labels", "patches", "patchesStrategicMerge"),
-        *("patchesJson6902", "images", "replicas", "replacements", "vars", "configMapGenerator", "secretGenerator"),
-        *("generatorOptions", "generators", "transformers", "validators", "configurations", "openapi", "helmCharts"),
-        *("helmGlobals", "helmChartInflationGenerator", "inventory", "buildMetadata", "sortOptions", "imageTags"),
-    }
-)
-"""From the reference of kustomization files (kubectl.docs.kubernetes.io/references/kustomize/kustomization)."""
-_KNOWN = frozenset(name.lower() for name in _FIELDS)
-"""Go reads the names of fields whatever their case."""
-_REPLACED: Mapping[str, str] = {
-    "bases": "list its entries under `resources`",
-    "commonLabels": "use `labels` with `includeTemplates: true`, which leaves selectors alone",
-    "helmChartInflationGenerator": "use `helmCharts`",
-    "imageTags": "use `images` with `newTag`",
-    "patchesJson6902": "use `patches`, with `target` and `patch` or `path`",
-    "patchesStrategicMerge": "use `patches`, each file as `- path: …`, each text as `- patch: |-`",
-    "vars": "use `replacements`",
-}
-"""What kustomize gave up, and what to do instead (its reference, and what `kustomize edit fix` does)."""
 _REPLICATED = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"})
 """The kinds whose replicas kustomize sets; others of the same name stay as they are."""
 _CLUSTER_KINDS = frozenset(
@@ -75,6 +63,8 @@ class Kustomizations:
     _folders: frozenset[str] = frozenset()
     _partial: set[str] = field(default_factory=set)
     """The folders that build upon what is not here."""
+    _renaming: set[str] = field(default_factory=set)
+    """The folders whose objects may have other names than those of their files."""
 
     def __post_init__(self) -> None:
         self._folders = frozenset(str(parent) for name in self.files for parent in PurePosixPath(name).parents)
@@ -90,11 +80,12 @@ class Kustomizations:
     def build(self) -> list[Object]:
         """What every kustomization makes that no other one builds upon. Notes what is wrong on the way."""
         for document in self.documents.values():
-            self._check_fields(document)
+            for fault in field_faults(document):
+                self._note(fault.rule, document, fault.path, fault.message, fix=fault.fix)
         inner = {
             _joined(folder, written)
             for folder, document in self.documents.items()
-            for _, written in _listed(document.value)
+            for _, written in listed(document.value)
         }
         roots = [folder for folder in self.documents if folder not in inner]
         built = []
@@ -109,9 +100,9 @@ class Kustomizations:
             message = f"reading kustomization: it builds upon itself: {' -> '.join((*around, folder))}"[:400]
             self._note("kustomization-cycle", document, ("resources",), message, fix="remove the path that leads back")
             return given
-        found = [*given, *_generated(document)]
+        found, seen = [*given, *_generated(document)], identities(given)
         is_whole = not look(document.value, "helmCharts") and not look(document.value, "generators")
-        for path, written in _listed(document.value):
+        for path, written in listed(document.value):
             if _REMOTE.search(written):
                 is_whole = False
                 continue
@@ -119,10 +110,13 @@ class Kustomizations:
             if place in self.documents:
                 is_component = path[0] == "components"
                 inner = self._build(place, (*around, folder), found if is_component else [])
+                if not is_component and place not in self._renaming:
+                    self._check_repeated(document, path, seen, inner)
                 found = inner if is_component else found + inner
                 is_whole = is_whole and place not in self._partial
             elif place in self.files:
                 self.used.add(place)
+                self._check_repeated(document, path, seen, self.objects(place))
                 found += self.objects(place)
             elif self._is_inside(place):
                 message = f"reading kustomization: no such file, and no folder with a kustomization: {shown(written)}"
@@ -131,6 +125,10 @@ class Kustomizations:
             else:
                 is_whole = False
         found = self._patched(folder, found, is_whole)
+        if renames(document) or any(
+            _joined(folder, written) in self._renaming for _, written in listed(document.value)
+        ):
+            self._renaming.add(folder)
         if not is_whole:
             self._partial.add(folder)
         elif found:
@@ -168,6 +166,7 @@ class Kustomizations:
                 message = "reading kustomization: the patch matches none of the resources"
                 fix = "correct kind and name of the patch or of its target"
                 self._note("kustomization-patch-matches-nothing", document, path, message, fix=fix)
+            self._check_containers(document, path, [one for one in found if id(one) in chosen], patch)
             found = [_with_patch(one, patch) if id(one) in chosen else one for one in found]
         return found
 
@@ -196,30 +195,40 @@ class Kustomizations:
                 message = f"reading kustomization: none of the resources has an image of this name: {shown(name)}"
                 fix = f"name one of: {', '.join(sorted(images))[:200]}" if images else "remove the entry"
                 self._note("kustomization-image-unused", document, path, message, fix=fix)
-        names = {one.name for one in found if one.name}
+        names = {one.name for one in found if one.name and one.kind in _REPLICATED}
+        is_renamed = bool(self._renaming)  # prefixes and suffixes are not put on here
         for path, wanted in items(document.value, "replicas"):
             name = text(wanted, "name")
-            if name and not any(one in name for one in names):  # prefixes and suffixes are not put on here
+            if name and name not in names and not (is_renamed and any(one in name for one in names)):
                 message = f"reading kustomization: replicas of nothing that is built: {shown(name)}"
-                fix = "name a workload that is built"
+                fix = f"name one of: {', '.join(sorted(names))[:200]}" if names else "remove the entry"
                 self._note("kustomization-replicas-unmatched", document, path, message, fix=fix)
 
-    def _check_fields(self, document: Document) -> None:
-        seen = set()
-        for path, written in _listed(document.value):
-            if written in seen:
-                message = f"reading kustomization: it is listed twice: {shown(written)}"
-                self._note("kustomization-resource-twice", document, path, message, fix="remove one of both")
-            seen.add(written)
-        for name in document.value if isinstance(document.value, Mapping) else ():
-            if name in _REPLACED:
-                rule = "kustomization-common-labels" if name == "commonLabels" else "kustomization-field-deprecated"
-                message = f"reading kustomization: the field is deprecated: {shown(name)}"
-                self._note(rule, document, (name,), message, fix=_REPLACED[name])
-            if name.lower() not in _KNOWN:
-                message = f"reading kustomization: unknown field {shown(name)}"
-                fix = unknown_name_hint(name, _FIELDS).partition("allowed:")[0].strip() or "remove it"
-                self._note("kustomization-unknown-field", document, (name,), message, fix=fix)
+    def _check_repeated(
+        self, document: Document, path: FieldPath, seen: set[Identity], added: Sequence[Object]
+    ) -> None:
+        """Note objects that a resource brings for the second time; generated ones may be merged."""
+        for one in repeated(seen, [one for one in added if PurePosixPath(one.file).name not in NAMES]):
+            message = f"reading kustomization: the resources before it have this object already: {shown(one.title)}"
+            fix = "remove one of both, or make a patch of it"
+            self._note("kustomization-resource-twice", document, path, message, fix=fix)
+
+    def _check_containers(self, document: Document, path: FieldPath, chosen: Sequence[Object], patch: Any) -> None:
+        """Note containers that a patch adds where it was to change one."""
+        for one in chosen:
+            for name in bare_containers(one, patch):
+                message = f"reading patch of {one.title}: it adds a container without image: {shown(name)}"
+                fix = f"name one of: {', '.join(container_names(one))[:200]}; or give the new container an image"
+                self._note("kustomization-patch-adds-container", document, path, message, fix=fix)
+
+    def note_left_out(self, found: Mapping[str, Sequence[Object]]) -> None:
+        """Note files with objects that stand beside a kustomization and are part of none; what is built is known."""
+        for one, kustomization in left_out(self.documents, found, self.patch_files() | self.used):
+            message, fix = unlisted_message(one, kustomization), "list it under `resources`, or remove it"
+            oddity = Oddity(
+                rule="kustomization-file-unlisted", file=one.file, at_line=one.line(), message=message, fix=fix
+            )
+            self.oddities.append(oddity)
 
     def _note(self, rule: str, document: Document, path: FieldPath, message: str, *, fix: str) -> None:
         self.oddities.append(
@@ -229,14 +238,6 @@ class Kustomizations:
 
 def _joined(folder: str, written: str) -> str:
     return posixpath.normpath(posixpath.join(folder, written))
-
-
-def _listed(value: Any) -> Iterator[tuple[FieldPath, str]]:
-    """The paths of what a kustomization builds upon, components last."""
-    for name in ("resources", "bases", "components"):
-        for path, item in items(value, name):
-            if isinstance(item, str):
-                yield path, item
 
 
 def _generated(document: Document) -> Iterator[Object]:

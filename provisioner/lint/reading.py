@@ -118,6 +118,7 @@ class Sorting:
             folders, objects=found.__getitem__, values=read.__getitem__, files=frozenset(files.names)
         )
         objects = built.build()
+        built.note_left_out(found)
         apart = built.used | built.patch_files()
         for name in read:
             self.documents.extend(read[name] if name not in apart else ())

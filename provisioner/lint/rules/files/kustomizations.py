@@ -69,11 +69,32 @@ def replicas_unmatched(world: World) -> Iterator[Hit]:
 
 @rule("kustomization-resource-twice", Severity.ERROR)
 def resource_twice(world: World) -> Iterator[Hit]:
-    """A kustomization lists one resource twice.
+    """A kustomization lists one resource twice, or an object that what it builds upon has already.
 
-    `kustomize build` stops: `may not add resource with an already registered id`.
+    `kustomize build` stops: `may not add resource with an already registered id`. An overlay that wants an object of
+    its base otherwise makes a patch of it.
     """
     yield from hits(world, "kustomization-resource-twice")
+
+
+@rule("kustomization-patch-adds-container", Severity.ERROR)
+def patch_adds_container(world: World) -> Iterator[Hit]:
+    """A patch names a container that the workload does not have, and gives it no image.
+
+    Containers are merged by name: another name adds a second container, which the API server refuses for its missing
+    image, and the one that was to be changed stays as it is.
+    """
+    yield from hits(world, "kustomization-patch-adds-container")
+
+
+@rule("kustomization-file-unlisted", Severity.WARNING)
+def file_unlisted(world: World) -> Iterator[Hit]:
+    """A manifest stands beside a kustomization that does not name it, and no other one does.
+
+    `kustomize build` and an Argo CD Application of the folder leave it out without a word. A file that the
+    kustomization mentions, in a comment too, is left alone.
+    """
+    yield from hits(world, "kustomization-file-unlisted")
 
 
 @rule("kustomization-common-labels", Severity.WARNING)

@@ -1,0 +1,83 @@
+"""What is wrong with what a kustomization builds, told from its parts: objects twice, containers by mistake, files left
+out. Each finding is a place in the kustomization or a file, and words about it. Pure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from provisioner.catalog.fields import shown
+from provisioner.lint.document import Document
+from provisioner.lint.values import items, mapping, text
+from provisioner.lint.world import POD_TEMPLATES, Object
+
+_DELIVERERS = frozenset({"Application", "ApplicationSet", "AppProject", "Kustomization", "HelmRelease", "Bundle"})
+"""Kinds that tell somebody else to deliver the folder they may stand in."""
+Identity = tuple[str, str, str | None, str]
+"""Group, kind, namespace and name."""
+_RENAMING = ("namePrefix", "nameSuffix", "transformers", "configurations", "replacements")
+
+
+def renames(document: Document) -> bool:
+    """Whether a kustomization may give objects other names than those of their files."""
+    return isinstance(document.value, Mapping) and any(document.value.get(name) for name in _RENAMING)
+
+
+def identities(found: Iterable[Object]) -> set[Identity]:
+    """What tells objects apart: group, kind, namespace and name."""
+    return {(one.group, one.kind, one.namespace, one.name) for one in found if one.name}
+
+
+def repeated(seen: set[Identity], added: Iterable[Object]) -> Iterator[Object]:
+    """Objects of a resource that were seen before it; all of them are seen from now on."""
+    own = identities(added := tuple(added))
+    twice = own & seen
+    yield from (one for one in added if (one.group, one.kind, one.namespace, one.name) in twice)
+    seen |= own
+
+
+def bare_containers(found: Object, patch: Any) -> Iterator[str]:
+    """Containers that a strategic merge patch adds to an object by naming none of its own, and that have no image."""
+    for place in POD_TEMPLATES.get(found.kind, ()):
+        for part in ("containers", "initContainers"):
+            known = {text(item, "name") for _, item in items(found.value, *place, "spec", part)}
+            for _, item in items(patch, *place, "spec", part) if known else ():
+                name = text(item, "name")
+                is_given = not isinstance(item, Mapping) or "image" in item or "$patch" in item
+                if name and name not in known and not is_given:
+                    yield name
+
+
+def container_names(found: Object) -> list[str]:
+    """The names of the containers of an object."""
+    return [
+        name
+        for place in POD_TEMPLATES.get(found.kind, ())
+        for _, item in items(found.value, *place, "spec", "containers")
+        if (name := text(item, "name"))
+    ]
+
+
+def left_out(
+    documents: Mapping[str, Document], found: Mapping[str, Sequence[Object]], used: frozenset[str]
+) -> Iterator[tuple[Object, str]]:
+    """The first object of every file that stands beside a kustomization and is named by none, and that kustomization's
+    file. A file that the kustomization writes of in any way, a comment included, was left out on purpose."""
+    for name, objects in found.items():
+        document = documents.get(str(PurePosixPath(name).parent))
+        if document is None or name in used or not objects or name == document.file:
+            continue
+        if "toolkit" in (text(document.value, "apiVersion") or "") or not mapping(document.value):
+            continue
+        written = getattr(document, "text", "")
+        is_meant = posixpath.basename(name) in written or any(one.kind in _DELIVERERS for one in objects)
+        if not is_meant and any(name in document.value for name in ("resources", "components", "bases")):
+            yield objects[0], document.file
+
+
+def unlisted_message(found: Object, kustomization: str) -> str:
+    """What is wrong with a file that was left out."""
+    return f"reading {found.title}: {shown(kustomization)} beside it does not name the file"
