@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request
@@ -57,10 +59,23 @@ DOORS = (internal,)
 
 def create_app(services: Services) -> FastAPI:
     """The ASGI application."""
-    app = FastAPI(title="Tenantry", version="1", description="Managed-inference endpoints", redoc_url=None)
+    callers = Callers(services.store.keys, clock=services.clock, team_scoping=services.team_scoping)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await callers.settle()
+
+    app = FastAPI(
+        title="Tenantry",
+        version="1",
+        description="Managed-inference endpoints",
+        redoc_url=None,
+        lifespan=lifespan,
+    )
     app.state.services = services
+    app.state.callers = callers
     app.state.snapshots = SnapshotFeed(services.store.snapshots, is_stopping=services.is_stopping)
-    app.state.callers = Callers(services.store.keys, clock=services.clock, team_scoping=services.team_scoping)
     for noun in NOUNS:
         # A route that forgets to name a scope still asks for a key.
         app.include_router(noun.router, prefix=PREFIX, dependencies=[Depends(authenticate)], responses=PROBLEMS)

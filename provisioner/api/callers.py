@@ -22,6 +22,9 @@ from provisioner.store.interface import KeyStore
 KNOWN_SECONDS = 1.0
 """How long a key is believed without another look."""
 
+TELLING = "telling the use of"
+"""How the tasks are named that write it down."""
+
 _MOST_KNOWN = 10_000
 _USE_IS_TOLD_EVERY_SECONDS = 300.0
 
@@ -63,6 +66,10 @@ class Callers:
         for known in self._known.values():
             known.read_at = -KNOWN_SECONDS
 
+    async def settle(self) -> None:
+        """Wait until every use is written down: the process is about to stop."""
+        await asyncio.gather(*self._telling)
+
     async def _read(self, digest: str) -> _Known | None:
         now = asyncio.get_running_loop().time()
         known = self._known.get(digest)
@@ -84,7 +91,7 @@ class Callers:
         if known.told_at is not None and now - known.told_at < _USE_IS_TOLD_EVERY_SECONDS:
             return
         known.told_at = now
-        task = asyncio.create_task(self._write_use(known.key.id))
+        task = asyncio.create_task(self._write_use(known.key.id), name=f"{TELLING} {known.key.id}")
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 

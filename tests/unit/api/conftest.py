@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -12,6 +13,7 @@ import httpx2
 import pytest
 
 from provisioner.api.app import create_app
+from provisioner.api.callers import TELLING
 from provisioner.api.services import Services
 from provisioner.domain.access import AccessRole
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
@@ -104,6 +106,7 @@ async def services(tmp_path: Path, clock: SteppedClock, wakes: Wakes) -> AsyncIt
         wake_worker=wakes.wake_worker,
         wake_reconciler=wakes.wake_reconciler,
     )
+    await asyncio.gather(*(task for task in asyncio.all_tasks() if task.get_name().startswith(TELLING)))
     await store.close()
 
 
