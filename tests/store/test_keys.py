@@ -16,6 +16,7 @@ from provisioner.domain.key import ApiKey, key_digest
 from provisioner.domain.origin import KEPT_DAYS, Origin
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import NOON, SteppedClock, api_key, tenant, tenant_operation
+from tests.store.statements import run_statement
 
 
 @pytest.fixture(autouse=True)
@@ -144,3 +145,10 @@ async def test_use_is_written_down_every_few_minutes_and_is_no_news_for_gateways
         await store.keys.tell_use([KeyId("key-a")], NOON + timedelta(minutes=minutes))
     assert (await store.keys.get(KeyId("key-a"))).last_used_at == NOON + timedelta(minutes=5)
     assert await store.keys.changes() == before
+
+
+async def test_a_tenant_that_is_leaving_takes_no_new_key(store: SqlStore, url: str) -> None:
+    await run_statement(url, "UPDATE tenants SET offboarding = true")
+    with pytest.raises(RejectedError) as refused:
+        await store.keys.make(wanted(1), origin("a"))
+    assert refused.value.reason == "TenantOffboarding"
