@@ -72,6 +72,7 @@ async def restore(attempt: EndpointAttempt) -> Done | Wait:
             raise RejectedError(f"bringing the old revision back: {wait.message}", reason=wait.reason)
         if wait and not is_late:
             return wait
+    await ensure_leases(attempt, course.before.plan)
     await save_side(attempt, course.before)
     is_seen = course.replicas == 0 or is_late
     return (None if is_seen else await await_only(attempt, course.before.plan)) or Done()
@@ -144,7 +145,7 @@ async def _take_away(attempt: EndpointAttempt, course: Course, endpoint: Endpoin
         winner, loser = course.before.plan, course.after.plan
         await push_before(attempt, course)
     await resume_replicas(attempt, winner)
-    await ensure_leases(attempt, winner, ())
+    await ensure_leases(attempt, winner)
     await _put_away(attempt, course, winner, loser)
 
 

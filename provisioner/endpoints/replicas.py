@@ -13,9 +13,12 @@ from provisioner.platform.interface import ObjectRef
 from provisioner.platform.kinds import LEASE
 
 
-async def ensure_leases(attempt: EndpointAttempt, plan: EndpointPlan, present: Collection[str]) -> None:
-    """Make the Leases of a revision that are not `present`."""
+async def ensure_leases(attempt: EndpointAttempt, plan: EndpointPlan, present: Collection[str] | None = None) -> None:
+    """Make the Leases of a revision that are not `present`; None looks which are."""
     tenant = attempt.world.tenant(plan)
+    if present is None:
+        found = await tenant.list(LEASE, namespace=TENANT_NAMESPACE, labels={ENDPOINT_LABEL: str(plan.endpoint)})
+        present = {str(lease["metadata"]["name"]) for lease in found}
     for name in lease_names(plan):
         if name not in present:
             await attempt.guard()

@@ -1,4 +1,4 @@
-"""Builds the rows that the API stores when an endpoint is asked for, changed or given up. Pure: time and ids come in."""
+"""Builds the rows that the API stores when an endpoint is asked for, changed, given up. Pure: time and ids come in."""
 
 from __future__ import annotations
 

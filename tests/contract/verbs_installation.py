@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,19 +16,21 @@ from typing import Any
 from aiohttp import web
 
 from provisioner.admission import admit_endpoint
+from provisioner.admission.change import admit_scale, admit_update
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog
 from provisioner.delivery.git import GitDelivery
 from provisioner.domain.clock import SystemClock
 from provisioner.domain.conditions import Stage as ShownStage
 from provisioner.domain.conditions import StageState, current_stage
-from provisioner.domain.endpoint import Endpoint
+from provisioner.domain.endpoint import Change, Endpoint
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, OperationId, RandomIds
 from provisioner.domain.key import key_digest
 from provisioner.domain.lease import Fence
-from provisioner.domain.operation import Operation
+from provisioner.domain.operation import Operation, Verb
 from provisioner.domain.origin import Origin
+from provisioner.domain.plan import Rollout
 from provisioner.embedded.children import is_held
 from provisioner.embedded.engines.engine import Engine
 from provisioner.embedded.faults import Faults
@@ -102,10 +104,34 @@ class Installation:
         request, plan = admit_endpoint(
             REQUEST | changes, catalog=self.catalog, site=self.world.site, endpoint_id=ids.endpoint()
         )
+        pack: Any = self.world.pack
         operation, endpoint = endpoint_submit.new_create(
-            request, plan, origin=origin(f"create {request.name}"), clock=self.world.clock, ids=ids
+            request, pack.revised(plan), origin=origin(f"create {request.name}"), clock=self.world.clock, ids=ids
         )
         await self.store.operations.submit(operation, endpoint=endpoint)
+        self.worker.wake()
+        return operation
+
+    async def submit_update(self, endpoint: str, raw: Any, *, mode: str = "parallel") -> Operation:
+        """Ask for another model or other parameters."""
+        row = await self.endpoint(endpoint)
+        change = admit_update(row, raw, catalog=self.catalog, site=self.world.site)
+        pack: Any = self.world.pack
+        rollout = Rollout(mode=mode, gap_seconds=0, reason="")
+        plan = replace(pack.revised(change.plan), rollout=rollout)
+        return await self._submit_change(Verb.ENDPOINT_UPDATE, row, replace(change, plan=plan))
+
+    async def submit_scale(self, endpoint: str, raw: Any) -> Operation:
+        """Ask for other bounds."""
+        row = await self.endpoint(endpoint)
+        change = admit_scale(row, raw, catalog=self.catalog, site=self.world.site)
+        return await self._submit_change(Verb.ENDPOINT_SCALE, row, change)
+
+    async def _submit_change(self, verb: Verb, row: Endpoint, change: Change) -> Operation:
+        operation, changed = endpoint_submit.new_change(
+            verb, row, change, origin=origin(f"{verb} {row.version}"), clock=self.world.clock, ids=RandomIds()
+        )
+        await self.store.operations.submit(operation, endpoint=changed)
         self.worker.wake()
         return operation
 
@@ -146,6 +172,21 @@ class Installation:
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"not over: {found}\n{await self._stages(found)}") from None
+
+    async def waits(self, operation: OperationId, reason: str) -> None:
+        """Wait until the operation waits for this reason."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while (await self.store.operations.get(operation)).reason != reason:
+                await asyncio.sleep(0.05)
+
+    async def backends(self, count: int) -> None:
+        """Wait until the current snapshot names so many replicas."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while True:
+                snapshot = await self.store.snapshots.current()
+                if snapshot and [len(route.backends) for route in snapshot.routes] == [count]:
+                    return
+                await asyncio.sleep(0.05)
 
     async def _stages(self, operation: Operation) -> object:
         try:

@@ -90,7 +90,8 @@ async def starting(folder: Path, prepare: Prepare, around: Callable[[Installatio
 
 
 async def end_state(laptop: Installation) -> object:
-    """All that is left outside and in rows, without fences and times."""
+    """All that is left outside and in rows once the world has come to rest, without fences and times."""
+    await laptop.settle()
     row = await laptop.endpoint()
     snapshot = await laptop.store.snapshots.current()
     routes = [(route.alias, len(route.backends)) for route in snapshot.routes] if snapshot else []
