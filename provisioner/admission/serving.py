@@ -46,7 +46,7 @@ class AdapterForm(Entry):
         Field(
             pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$",
             max_length=63,
-            description="the name that asks for it: letters, digits and ._-, at most 63 characters",
+            description="asked for as `<endpoint>/<name>`: letters, digits and ._-, at most 63 characters",
         ),
     ]
     source: Annotated[

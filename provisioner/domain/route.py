@@ -5,60 +5,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from provisioner.domain.access import Scope
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import ApiKey
+from provisioner.domain.plan import RuntimePlan
 from provisioner.domain.snapshot import Backend, KeyDigest, Route, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What serves an endpoint, as it was observed by the plan of `revision`: live backends and the name that their
-    engines answer to."""
+    """What serves an endpoint, as it was observed by the plan of `revision`: live backends, the name that their engines
+    answer to, and those of the adapters that they have loaded."""
 
     revision: str
     upstream_model: str
     backends: tuple[Backend, ...]
+    adapters: tuple[str, ...] = ()
 
 
 def derive_routes(
     endpoints: Iterable[Endpoint], serving: Mapping[EndpointId, Serving], previous: Iterable[Route]
 ) -> tuple[Route, ...]:
-    """One route per endpoint that is not being deleted, sorted by tenant and alias.
+    """The routes of every endpoint that is not being deleted, sorted by tenant and alias: one under its name, and one
+    per adapter under `<name>/<adapter>`.
 
-    What was observed by another revision's plan, or not at all, leaves the `previous` route as it is: when a revision
-    takes over, model name and backends change at once.
+    What was observed by another revision's plan, or not at all, leaves the `previous` routes as they are: when a
+    revision takes over, model name and backends change at once.
     """
-    known = {route.endpoint: route for route in previous}
+    known: dict[str, list[Route]] = {}
+    for route in previous:
+        known.setdefault(route.endpoint, []).append(route)
     routes = (
-        _route(endpoint, serving.get(endpoint.id), known.get(endpoint.id))
+        route
         for endpoint in endpoints
         if endpoint.phase is not Phase.DELETING
+        for route in _routes_of(endpoint, serving.get(endpoint.id), known.get(endpoint.id, []))
     )
     return tuple(sorted(routes, key=lambda route: (route.tenant, route.alias)))
 
 
-def _route(endpoint: Endpoint, seen: Serving | None, previous: Route | None) -> Route:
-    runtime = endpoint.plan.runtime
-    model, backends = runtime.served_model, tuple[Backend, ...]()
-    if seen and seen.revision == runtime.revision:
-        model, backends = seen.upstream_model, seen.backends
-    elif previous:
-        model, backends = previous.upstream_model, previous.backends
-    return Route(
-        alias=endpoint.name,
-        tenant=endpoint.tenant,
-        team=endpoint.plan.team,
-        endpoint=endpoint.id,
-        upstream_model=model,
-        created_at=endpoint.created_at,
-        backends=() if endpoint.phase is Phase.DRAINED else backends,
-    )
+def _routes_of(endpoint: Endpoint, seen: Serving | None, previous: Sequence[Route]) -> Iterator[Route]:
+    runtime, is_drained = endpoint.plan.runtime, endpoint.phase is Phase.DRAINED
+    if previous and (seen is None or seen.revision != runtime.revision):
+        for route in previous:
+            yield replace(route, team=endpoint.plan.team, backends=() if is_drained else route.backends)
+        return
+    told = seen or Serving(runtime.revision, runtime.served_model, (), adapter_names(runtime))
+    for alias, model in ((endpoint.name, told.upstream_model), *((f"{endpoint.name}/{a}", a) for a in told.adapters)):
+        yield Route(
+            alias=alias,
+            tenant=endpoint.tenant,
+            team=endpoint.plan.team,
+            endpoint=endpoint.id,
+            upstream_model=model,
+            created_at=endpoint.created_at,
+            backends=() if is_drained else told.backends,
+        )
+
+
+def adapter_names(runtime: RuntimePlan) -> tuple[str, ...]:
+    """The names under which a revision's engines serve its adapters."""
+    return tuple(adapter.name for adapter in runtime.adapters)
 
 
 def derive_keys(keys: Iterable[ApiKey], now: datetime) -> tuple[KeyDigest, ...]:

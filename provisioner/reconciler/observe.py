@@ -16,7 +16,7 @@ from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import TenantryError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
-from provisioner.domain.route import Serving
+from provisioner.domain.route import Serving, adapter_names
 from provisioner.domain.snapshot import Backend
 from provisioner.endpoints.leases import live_ordinals
 from provisioner.endpoints.observe import ENDPOINT_LABEL, TENANT_GATEWAY, replica_backend
@@ -37,8 +37,9 @@ class Sighting:
 
 
 def is_observed(endpoint: Endpoint) -> bool:
-    """Whether an endpoint may have replicas: it is Ready, or being created with its tenant cluster up."""
-    if endpoint.phase is Phase.READY:
+    """Whether an endpoint may have replicas: it is Ready, Drained (being warmed perhaps, so that its route is true from
+    the moment it is Ready), or being created with its tenant cluster up."""
+    if endpoint.phase in (Phase.READY, Phase.DRAINED):
         return True
     states = {stage.name: stage.state for stage in endpoint.stages}
     return endpoint.phase is Phase.CREATING and states.get(StageName.TENANT_CLUSTER) is StageState.DONE
@@ -55,7 +56,9 @@ async def observe_serving(clusters: Clusters, endpoints: Iterable[Endpoint], *, 
             async with slots, asyncio.timeout(_DEADLINE_SECONDS):
                 backends = await _observe(clusters, endpoint.plan, clock)
             runtime = endpoint.plan.runtime
-            serving[endpoint.id] = Serving(runtime.revision, runtime.served_model, backends)
+            serving[endpoint.id] = Serving(
+                runtime.revision, runtime.served_model, backends, adapters=adapter_names(runtime)
+            )
         except TenantryError as error:
             unobserved[endpoint.id] = error.message
         except TimeoutError:

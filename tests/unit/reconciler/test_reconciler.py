@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from provisioner.domain.errors import NotFoundError, RetryableError
 from provisioner.domain.snapshot import Snapshot
+from provisioner.endpoints.leases import live_ordinals
 from provisioner.platform.kinds import LEASE
 from provisioner.reconciler.loop import Reconciler
-from provisioner.endpoints.leases import live_ordinals
 from tests.store.examples import NOON, api_key, plan
 from tests.store.statements import run_statement
 from tests.unit.endpoints.installation import ENDPOINT, Installation, installation

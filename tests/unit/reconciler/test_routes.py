@@ -1,0 +1,51 @@
+"""Which routes follow from endpoints and what was seen of their replicas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.ids import EndpointId
+from provisioner.domain.plan import Adapter
+from provisioner.domain.route import Serving, derive_routes
+from provisioner.domain.snapshot import Backend, Route
+from tests.store.examples import endpoint, plan
+
+ID = EndpointId("ep-a")
+OLD, NEW = (Backend(host=f"r0-{revision}-ep-a.example.com", address="a:443") for revision in ("abc123", "def456"))
+
+
+def ready(revision: str = "abc123", model: str = "old", **changes: object) -> Endpoint:
+    runtime = replace(plan().runtime, revision=revision, served_model=model, **changes)  # type: ignore[arg-type]
+    return endpoint(phase=Phase.READY, plan=replace(plan(), runtime=runtime))
+
+
+def told(routes: tuple[Route, ...]) -> list[tuple[str, str, tuple[Backend, ...]]]:
+    return [(route.alias, route.upstream_model, route.backends) for route in routes]
+
+
+def test_revision_takes_over_with_its_model_name_once_it_was_seen() -> None:
+    """Ledger: LIF-05"""
+    before = {ID: Serving("abc123", "old", (OLD,))}
+    first = derive_routes([ready()], before, ())
+    switched = ready("def456", "new")
+    assert told(derive_routes([switched], before, first)) == told(first) == [("chat", "old", (OLD,))]
+    after = {ID: Serving("def456", "new", (NEW,))}
+    assert told(derive_routes([switched], after, first)) == [("chat", "new", (NEW,))]
+
+
+def test_adapters_are_asked_for_behind_the_endpoints_name() -> None:
+    """Ledger: LIF-05"""
+    adapters = (Adapter(name="sql", source="acme/sql"), Adapter(name="law", source="acme/law"))
+    seen = {ID: Serving("abc123", "old", (OLD,), adapters=("sql", "law"))}
+    routes = derive_routes([ready(adapters=adapters)], seen, ())
+    assert told(routes) == [("chat", "old", (OLD,)), ("chat/law", "law", (OLD,)), ("chat/sql", "sql", (OLD,))]
+    assert {route.endpoint for route in routes} == {ID}
+    gone = {ID: Serving("abc123", "old", (OLD,))}
+    assert told(derive_routes([ready()], gone, routes)) == [("chat", "old", (OLD,))]
+
+
+def test_drained_endpoint_keeps_its_route_without_backends() -> None:
+    first = derive_routes([ready()], {ID: Serving("abc123", "old", (OLD,))}, ())
+    drained = replace(ready(), phase=Phase.DRAINED)
+    assert told(derive_routes([drained], {}, first)) == [("chat", "old", ())]
