@@ -89,7 +89,8 @@ async def subject_of(operation: Operation, store: Store) -> Endpoint | None:
 async def ended_delete(reference: str, store: Store, caller: Principal) -> Operation | None:
     """The delete by which the endpoint went, if it is among the newest operations: deleting again changes nothing."""
     tenant, slash, _ = reference.partition("/")
-    for operation in readable(await store.operations.browse(tenant=narrowed(tenant if slash else None, caller))):
+    newest = await store.operations.page(tenant=narrowed(tenant if slash else None, caller))
+    for operation in readable(newest.rows):
         asked = operation.request
         names = (operation.subject, f"{asked.get('tenant')}/{asked.get('name')}")
         if (

@@ -164,7 +164,7 @@ def _step_view(record: StepRecord, now: datetime) -> StepView:
 
 def _model_state(endpoint: Endpoint) -> str:
     """Whether the model answers: `Ready`, the reason why not yet, or what became of the endpoint."""
-    if endpoint.phase in (Phase.READY, Phase.DELETING, Phase.FAILED):
+    if endpoint.phase in (Phase.READY, Phase.DRAINED, Phase.DELETING, Phase.FAILED):
         return endpoint.phase
     return _loading_reason(endpoint.stages)
 

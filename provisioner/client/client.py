@@ -22,11 +22,13 @@ from provisioner.wire.fleet import FleetView
 from provisioner.wire.key import KeyCreated, KeyView
 from provisioner.wire.message import Message
 from provisioner.wire.operation import OperationView
+from provisioner.wire.page import Page
 from provisioner.wire.tenant import TenantView
 
 TIMEOUT_SECONDS = 10.0
 LONG_POLL_SECONDS = 20.0
 RETRY_SECONDS = 1.0
+PAGE_LENGTH = "500"
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -67,7 +69,7 @@ class Client:
 
     async def list_tenants(self) -> list[TenantView]:
         """Every tenant, by name."""
-        return _many(TenantView, await self._send("GET", "/tenants"))
+        return [item async for item in self._items(TenantView, "/tenants")]
 
     async def plan(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """What creating an endpoint would do."""
@@ -81,7 +83,7 @@ class Client:
 
     async def list_endpoints(self, tenant: str | None = None) -> list[EndpointView]:
         """Every endpoint, or a tenant's."""
-        return _many(EndpointView, await self._send("GET", "/endpoints", query=_query(tenant)))
+        return [item async for item in self._items(EndpointView, "/endpoints", _query(tenant))]
 
     async def get_endpoint(self, reference: str) -> EndpointView:
         """One endpoint by id or `tenant/name`."""
@@ -97,8 +99,9 @@ class Client:
         return _one(OperationView, answer)
 
     async def list_operations(self, tenant: str | None = None) -> list[OperationView]:
-        """The newest operations, of all tenants or of one."""
-        return _many(OperationView, await self._send("GET", "/operations", query=_query(tenant)))
+        """The newest hundred operations, of all tenants or of one."""
+        answer = await self._send("GET", "/operations", query=_query(tenant))
+        return list(_page(OperationView, answer).items)
 
     async def get_operation(self, operation: str) -> OperationView:
         """One operation."""
@@ -153,11 +156,25 @@ class Client:
 
     async def list_keys(self, tenant: str | None = None) -> list[KeyView]:
         """Every key, or a tenant's."""
-        return _many(KeyView, await self._send("GET", "/keys", query=_query(tenant)))
+        return [item async for item in self._items(KeyView, "/keys", _query(tenant))]
 
     async def revoke_key(self, key: str, *, idempotency_key: str) -> KeyView:
         """Revoke a key."""
         return _one(KeyView, await self._send("DELETE", _path("keys", key), idempotency_key=idempotency_key))
+
+    async def _items(
+        self, model: type[MessageT], path: str, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[MessageT]:
+        """Every item of a list, page by page."""
+        cursor: dict[str, str] = {}
+        while True:
+            answer = await self._send("GET", path, query={**(query or {}), "limit": PAGE_LENGTH, **cursor})
+            page = _page(model, answer)
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            cursor = {"cursor": page.next_cursor}
 
     async def _poll(self, operation: str, seen: datetime | None, *, wait: float) -> OperationView:
         query = {"wait": f"{wait:.3f}", "seen": seen.isoformat()} if seen else {}
@@ -210,10 +227,10 @@ def _one(model: type[MessageT], answer: httpx2.Response) -> MessageT:
         raise _odd(answer) from error
 
 
-def _many(model: type[MessageT], answer: httpx2.Response) -> list[MessageT]:
+def _page(model: type[MessageT], answer: httpx2.Response) -> Page[MessageT]:
     try:
-        return [model.model_validate(item) for item in answer.json()]
-    except (ValueError, TypeError) as error:
+        return Page[model].model_validate_json(answer.content)  # type: ignore[valid-type]
+    except ValueError as error:
         raise _odd(answer) from error
 
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import Select, delete, select, update
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import InvariantError, NotFoundError
 from provisioner.domain.ids import EndpointId, OperationId
 from provisioner.domain.lease import Fence
+from provisioner.domain.page import Page, Position
 from provisioner.store.changes import read_changes, record_endpoint_change
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
+from provisioner.store.paging import Order
 from provisioner.store.rows import endpoint_from, value_or_error, values_only
 from provisioner.store.schema import ENDPOINTS
+
+_ORDER = Order((ENDPOINTS.c.tenant, ENDPOINTS.c.name))
 
 
 class SqlEndpoints:
@@ -46,12 +51,19 @@ class SqlEndpoints:
 
     async def browse(self, *, tenant: str | None = None) -> Sequence[Endpoint | InvariantError]:
         """See EndpointStore."""
-        listed = select(ENDPOINTS).order_by(ENDPOINTS.c.tenant, ENDPOINTS.c.name)
-        if tenant is not None:
-            listed = listed.where(ENDPOINTS.c.tenant == tenant)
+        listed = _of_tenant(tenant).order_by(*_ORDER.by)
         async with self._database.read() as connection:
             rows = (await connection.execute(listed)).all()
         return [value_or_error(endpoint_from, row) for row in rows]
+
+    async def page(
+        self, *, tenant: str | None = None, after: Position | None = None, limit: int = 100
+    ) -> Page[Endpoint]:
+        """See EndpointStore."""
+        async with self._database.read() as connection:
+            found = (await connection.execute(_ORDER.rows_after(_of_tenant(tenant), after, limit=limit))).all()
+        rows, following = _ORDER.cut(found, limit=limit)
+        return Page([value_or_error(endpoint_from, row) for row in rows], following)
 
     async def changes(self) -> int:
         """See EndpointStore."""
@@ -88,6 +100,11 @@ class SqlEndpoints:
             tenant = await connection.scalar(gone)
             if tenant is not None:
                 await record_endpoint_change(connection, endpoint, tenant=tenant, now=now, removed=True)
+
+
+def _of_tenant(tenant: str | None) -> Select[Any]:
+    listed = select(ENDPOINTS)
+    return listed if tenant is None else listed.where(ENDPOINTS.c.tenant == tenant)
 
 
 def _unknown(endpoint: EndpointId) -> NotFoundError:

@@ -21,6 +21,7 @@ from provisioner.domain.key import ApiKey
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
 from provisioner.domain.origin import Origin
+from provisioner.domain.page import Page, Position
 from provisioner.domain.snapshot import Snapshot
 from provisioner.domain.tenant import Tenant
 
@@ -123,8 +124,10 @@ class OperationStore(Protocol):
         """The newest operations first."""
         ...
 
-    async def browse(self, *, tenant: str | None = None, limit: int = 100) -> Sequence[Operation | InvariantError]:
-        """The same, with an error in the place of a row that cannot be decoded."""
+    async def page(
+        self, *, tenant: str | None = None, after: Position | None = None, limit: int = 100
+    ) -> Page[Operation]:
+        """The newest operations first, those after the position."""
         ...
 
 
@@ -145,6 +148,12 @@ class EndpointStore(Protocol):
 
     async def browse(self, *, tenant: str | None = None) -> Sequence[Endpoint | InvariantError]:
         """The same, with an error in the place of a row that cannot be decoded."""
+        ...
+
+    async def page(
+        self, *, tenant: str | None = None, after: Position | None = None, limit: int = 100
+    ) -> Page[Endpoint]:
+        """Those after the position, by tenant and name."""
         ...
 
     async def changes(self) -> int:
@@ -174,6 +183,10 @@ class TenantStore(Protocol):
 
     async def browse(self) -> Sequence[Tenant | InvariantError]:
         """The same, with an error in the place of a row that cannot be decoded."""
+        ...
+
+    async def page(self, *, name: str | None = None, after: Position | None = None, limit: int = 100) -> Page[Tenant]:
+        """Those after the position, by name: all of them, or the one with the name."""
         ...
 
     async def save(self, tenant: Tenant, *, operation: OperationId, fence: Fence) -> None:
@@ -219,8 +232,8 @@ class KeyStore(Protocol):
         """All, newest first, revoked ones included."""
         ...
 
-    async def browse(self, *, tenant: str | None = None) -> Sequence[ApiKey | InvariantError]:
-        """The same, with an error in the place of a row that cannot be decoded."""
+    async def page(self, *, tenant: str | None = None, after: Position | None = None, limit: int = 100) -> Page[ApiKey]:
+        """Those after the position, newest first."""
         ...
 
     async def changes(self) -> int:

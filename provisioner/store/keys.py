@@ -10,23 +10,26 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import delete, func, insert, or_, select, update
+from sqlalchemy import Select, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.access import AccessRole
 from provisioner.domain.audit import AuditEvent
-from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError, RetryableError
+from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError, RejectedError, RetryableError
 from provisioner.domain.ids import EndpointId, KeyId
 from provisioner.domain.key import ApiKey
 from provisioner.domain.origin import Origin
+from provisioner.domain.page import Page, Position
 from provisioner.store.audit import digest_of_row, record_audit
 from provisioner.store.changes import count_change, read_changes
 from provisioner.store.database import Database
 from provisioner.store.interface import StoredKey
+from provisioner.store.paging import Order
 from provisioner.store.repeats import earlier_subject
-from provisioner.store.rows import columns_of, key_from, value_or_error, values_only
+from provisioner.store.rows import columns_of, key_from, value_or_error
 from provisioner.store.schema import API_KEYS, TENANTS
 from provisioner.store.submit import unknown_tenant
 
@@ -35,6 +38,7 @@ KEYS_PER_MINUTE = 5
 
 _MINUTE = timedelta(minutes=1)
 _USE_IS_TOLD_EVERY = timedelta(minutes=5)
+_NEWEST = Order((API_KEYS.c.created_at, API_KEYS.c.id), newest_first=True)
 
 
 class SqlKeys:
@@ -75,6 +79,7 @@ class SqlKeys:
                 if earlier is not None:
                     return StoredKey(await _get(connection, KeyId(earlier)), is_new=False)
                 await _require_patience(connection, key.created_by, now)
+                await _require_staying(connection, key.tenant)
                 await _insert(connection, key)
                 await record_audit(connection, _asked("key.create", None, key, origin, now))
         except IntegrityError:
@@ -99,16 +104,17 @@ class SqlKeys:
 
     async def list(self, *, tenant: str | None = None) -> Sequence[ApiKey]:
         """See KeyStore."""
-        return values_only(await self.browse(tenant=tenant))
-
-    async def browse(self, *, tenant: str | None = None) -> Sequence[ApiKey | InvariantError]:
-        """See KeyStore."""
-        newest = select(API_KEYS).order_by(API_KEYS.c.created_at.desc(), API_KEYS.c.id)
-        if tenant is not None:
-            newest = newest.where(API_KEYS.c.tenant == tenant)
+        newest = _of_tenant(tenant).order_by(API_KEYS.c.created_at.desc(), API_KEYS.c.id.desc())
         async with self._database.read() as connection:
             rows = (await connection.execute(newest)).all()
-        return [value_or_error(key_from, row) for row in rows]
+        return [key_from(row) for row in rows]
+
+    async def page(self, *, tenant: str | None = None, after: Position | None = None, limit: int = 100) -> Page[ApiKey]:
+        """See KeyStore."""
+        async with self._database.read() as connection:
+            found = (await connection.execute(_NEWEST.rows_after(_of_tenant(tenant), after, limit=limit))).all()
+        rows, following = _NEWEST.cut(found, limit=limit)
+        return Page([value_or_error(key_from, row) for row in rows], following)
 
     async def changes(self) -> int:
         """See KeyStore."""
@@ -173,6 +179,17 @@ async def _insert(connection: AsyncConnection, key: ApiKey) -> None:
     await connection.execute(insert(API_KEYS).values(columns_of(key)))
 
 
+async def _require_staying(connection: AsyncConnection, tenant: str | None) -> None:
+    """RejectedError (`TenantOffboarding`) for a tenant that is leaving."""
+    leaving = select(TENANTS.c.offboarding).where(TENANTS.c.name == tenant)
+    if tenant is not None and await connection.scalar(leaving):
+        raise RejectedError(
+            f"making a key: the tenant is leaving and takes no new ones: {tenant}",
+            reason="TenantOffboarding",
+            hint="make it for another tenant",
+        )
+
+
 async def _get(connection: AsyncConnection, key: KeyId) -> ApiKey:
     row = (await connection.execute(select(API_KEYS).where(API_KEYS.c.id == key))).one_or_none()
     if row is None:
@@ -227,3 +244,8 @@ def _stored_already(key: ApiKey) -> InvariantError:
 
 def _unknown(key: KeyId) -> NotFoundError:
     return NotFoundError(f"finding the key: there is none with the id: {key}")
+
+
+def _of_tenant(tenant: str | None) -> Select[Any]:
+    listed = select(API_KEYS)
+    return listed if tenant is None else listed.where(API_KEYS.c.tenant == tenant)

@@ -24,16 +24,19 @@ from provisioner.domain.errors import ConflictError, InvariantError, NotFoundErr
 from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import LEASE_SECONDS, Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
+from provisioner.domain.page import Page, Position
 from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import record_operation
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
 from provisioner.store.interface import Submitted, Turn
+from provisioner.store.paging import Order
 from provisioner.store.rows import columns_of, operation_from, value_or_error, values_only
 from provisioner.store.schema import FENCES, IS_OPEN, OPERATIONS, STEPS
 from provisioner.store.submit import explain, find_known, insert_operation
 
 _LEASE = timedelta(seconds=LEASE_SECONDS)
+_NEWEST = Order((OPERATIONS.c.created_at, OPERATIONS.c.id), newest_first=True)
 _NOT_LEASED = {"lease_holder": None, "lease_fence": None, "lease_renewed_at": None}
 _CANCELLING = OPERATIONS.c.state == OperationState.CANCELLING
 _CLAIMED = case((_CANCELLING, OPERATIONS.c.state), else_=literal(OperationState.RUNNING, OPERATIONS.c.state.type))
@@ -155,17 +158,20 @@ class SqlOperations:
 
     async def list(self, *, tenant: str | None = None, limit: int = 100) -> Sequence[Operation]:
         """See OperationStore."""
-        return values_only(await self.browse(tenant=tenant, limit=limit))
+        return values_only((await self.page(tenant=tenant, limit=limit)).rows)
 
-    async def browse(self, *, tenant: str | None = None, limit: int = 100) -> Sequence[Operation | InvariantError]:
+    async def page(
+        self, *, tenant: str | None = None, after: Position | None = None, limit: int = 100
+    ) -> Page[Operation]:
         """See OperationStore."""
-        newest = select(OPERATIONS).order_by(OPERATIONS.c.created_at.desc(), OPERATIONS.c.id.desc()).limit(limit)
+        listed = select(OPERATIONS)
         if tenant is not None:
-            newest = newest.where(OPERATIONS.c.tenant == tenant)
+            listed = listed.where(OPERATIONS.c.tenant == tenant)
         async with self._database.read() as connection:
-            rows = (await connection.execute(newest)).all()
+            found = (await connection.execute(_NEWEST.rows_after(listed, after, limit=limit))).all()
+            rows, following = _NEWEST.cut(found, limit=limit)
             steps = await _steps_of(connection, rows)
-        return _joined(rows, steps)
+        return Page(_joined(rows, steps), following)
 
 
 async def _next_fence(connection: AsyncConnection) -> Fence:

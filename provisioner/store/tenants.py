@@ -11,12 +11,16 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import Fence
+from provisioner.domain.page import Page, Position
 from provisioner.domain.tenant import Tenant
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
+from provisioner.store.paging import Order
 from provisioner.store.rows import tenant_from, value_or_error, values_only
 from provisioner.store.schema import TENANTS
 from provisioner.store.submit import unknown_tenant
+
+_ORDER = Order((TENANTS.c.name,))
 
 
 class SqlTenants:
@@ -41,6 +45,14 @@ class SqlTenants:
         async with self._database.read() as connection:
             rows = (await connection.execute(select(TENANTS).order_by(TENANTS.c.name))).all()
         return [value_or_error(tenant_from, row) for row in rows]
+
+    async def page(self, *, name: str | None = None, after: Position | None = None, limit: int = 100) -> Page[Tenant]:
+        """See TenantStore."""
+        listed = select(TENANTS) if name is None else select(TENANTS).where(TENANTS.c.name == name)
+        async with self._database.read() as connection:
+            found = (await connection.execute(_ORDER.rows_after(listed, after, limit=limit))).all()
+        rows, following = _ORDER.cut(found, limit=limit)
+        return Page([value_or_error(tenant_from, row) for row in rows], following)
 
     async def save(self, tenant: Tenant, *, operation: OperationId, fence: Fence) -> None:
         """See TenantStore."""

@@ -22,10 +22,3 @@ class AuditEventView(Message):
     operation: str
     before_digest: str
     after_digest: str
-
-
-class AuditPage(Message):
-    """Some events, newest first. `nextCursor` is where the older ones go on, null when there are none."""
-
-    items: tuple[AuditEventView, ...]
-    next_cursor: str | None = None

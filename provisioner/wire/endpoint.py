@@ -6,6 +6,7 @@ from datetime import datetime
 
 from provisioner.wire.message import Message
 from provisioner.wire.operation import OperationView, StageView
+from provisioner.wire.page import Page
 
 
 class ModelState(Message):
@@ -93,3 +94,7 @@ class EndpointAccepted(Message):
 
     operation: OperationView
     endpoint: EndpointView | None = None
+
+
+class EndpointPage(Page[EndpointView | CustomerEndpointView]):
+    """Some endpoints, as the caller may see them."""

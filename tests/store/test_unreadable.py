@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from provisioner.domain.errors import InvariantError
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.operation import OperationState, StepRecord
+from provisioner.domain.page import Page
 from provisioner.domain.snapshot import Snapshot
 from provisioner.store.sql import SqlStore
 from tests.store.examples import (
@@ -44,6 +45,11 @@ async def filled(store: SqlStore, clock: SteppedClock) -> SqlStore:
     return store
 
 
+async def rows_of(page: Awaitable[Page[Any]]) -> Sequence[Any]:
+    """The rows of a page that is being read."""
+    return (await page).rows
+
+
 @pytest.mark.parametrize(
     ("change", "where", "row", "column", "read", "browse"),
     [
@@ -61,7 +67,7 @@ async def filled(store: SqlStore, clock: SteppedClock) -> SqlStore:
             "endpoint `ep-a`",
             "phase",
             lambda store: store.endpoints.find("acme", "a"),
-            lambda store: store.endpoints.browse(tenant="acme"),
+            lambda store: rows_of(store.endpoints.page(tenant="acme")),
         ),
         (
             "api_keys SET endpoints = 'tnt-secret'",
@@ -69,7 +75,7 @@ async def filled(store: SqlStore, clock: SteppedClock) -> SqlStore:
             "key `key-a`",
             "endpoints",
             lambda store: store.keys.list(),
-            lambda store: store.keys.browse(),
+            lambda store: rows_of(store.keys.page()),
         ),
         (
             "tenants SET tiers = '5'",
@@ -85,7 +91,7 @@ async def filled(store: SqlStore, clock: SteppedClock) -> SqlStore:
             "operation `op-a`",
             "state",
             lambda store: store.operations.get(OperationId("op-a")),
-            lambda store: store.operations.browse(),
+            lambda store: rows_of(store.operations.page()),
         ),
         (
             "steps SET result = 'tnt-secret'",
@@ -93,7 +99,7 @@ async def filled(store: SqlStore, clock: SteppedClock) -> SqlStore:
             "step `place` of operation `op-a`",
             "result",
             lambda store: store.operations.list(),
-            lambda store: store.operations.browse(limit=50),
+            lambda store: rows_of(store.operations.page(limit=50)),
         ),
     ],
 )

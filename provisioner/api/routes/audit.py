@@ -12,17 +12,17 @@ from starlette.responses import StreamingResponse
 
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import narrowed
-from provisioner.api.routes.parameters import TenantQuery
+from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.audit import AuditEvent, AuditFilter
-from provisioner.domain.errors import RejectedError
+from provisioner.domain.page import Position, invalid_cursor
 from provisioner.store.interface import AuditStore
-from provisioner.wire.audit import AuditEventView, AuditPage
+from provisioner.wire.audit import AuditEventView
+from provisioner.wire.page import Page
 
 router = APIRouter(tags=["audit"])
 
 LINES_CONTENT_TYPE = "application/jsonl"
-MAX_PAGE = 1000
 EXPORTED_AT_ONCE = 500
 
 Reader = Annotated[Principal, require(Scope.AUDIT_READ)]
@@ -47,20 +47,12 @@ Wanted = Annotated[AuditFilter, Depends(wanted_events)]
 
 
 @router.get("/audit")
-async def list_events(
-    services: ServicesDependency,
-    wanted: Wanted,
-    cursor: Annotated[str | None, Query(max_length=32, description="`nextCursor` of the page before")] = None,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
-) -> AuditPage:
+async def list_events(services: ServicesDependency, wanted: Wanted, paging: PagingQuery) -> Page[AuditEventView]:
     """Events, newest first."""
-    found = await services.store.audit.newest(wanted, before=_position(cursor), limit=limit + 1)
-    is_last = len(found) <= limit
-    page = found[:limit]
-    return AuditPage(
-        items=tuple(AuditEventView.model_validate(event) for event in page),
-        next_cursor=None if is_last else str(page[-1].id),
-    )
+    found = await services.store.audit.newest(wanted, before=_event_id(paging.after), limit=paging.limit + 1)
+    page = found[: paging.limit]
+    following = (str(page[-1].id),) if len(found) > paging.limit else None
+    return Page(items=tuple(AuditEventView.model_validate(event) for event in page), next_cursor=cursor_of(following))
 
 
 @router.get(
@@ -86,13 +78,9 @@ def _line(event: AuditEvent) -> bytes:
     return AuditEventView.model_validate(event).model_dump_json(by_alias=True).encode() + b"\n"
 
 
-def _position(cursor: str | None) -> int | None:
-    if cursor is None:
+def _event_id(after: Position | None) -> int | None:
+    if after is None:
         return None
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 18):
-        raise RejectedError(
-            "reading cursor: it is none of ours",
-            reason="InvalidCursor",
-            hint="take `nextCursor` of the page before, as it is",
-        )
-    return int(cursor)
+    if len(after) != 1 or not (after[0].isascii() and after[0].isdecimal() and len(after[0]) <= 18):
+        raise invalid_cursor()
+    return int(after[0])

@@ -19,6 +19,7 @@ from provisioner.catalog.tier import Tier
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.finding import unknown_name_hint
+from provisioner.wire.page import Page
 from provisioner.wire.plan import PlanView
 from provisioner.wire.prefill import Prefill
 
@@ -26,9 +27,9 @@ router = APIRouter(tags=["catalog"], dependencies=[require(Scope.CATALOG_READ)])
 
 
 @router.get("/tiers")
-async def list_tiers(services: ServicesDependency) -> list[Tier]:
+async def list_tiers(services: ServicesDependency) -> Page[Tier]:
     """Every tier, by name."""
-    return [tier for _, tier in sorted(services.catalog.tiers.items())]
+    return Page(items=tuple(tier for _, tier in sorted(services.catalog.tiers.items())))
 
 
 @router.get("/tiers/{name}")
@@ -41,9 +42,9 @@ async def get_tier(name: str, services: ServicesDependency) -> Tier:
 
 
 @router.get("/models")
-async def list_models(services: ServicesDependency) -> list[Model]:
+async def list_models(services: ServicesDependency) -> Page[Model]:
     """Every model that this installation offers, by id."""
-    return list(offered_models(services.catalog, services.site).values())
+    return Page(items=tuple(offered_models(services.catalog, services.site).values()))
 
 
 @router.get("/models/prefill")

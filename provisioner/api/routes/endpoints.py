@@ -14,7 +14,7 @@ from provisioner.api.credentials import ServicesDependency, require_or_customer,
 from provisioner.api.customer import customer_view
 from provisioner.api.find import ended_delete, find_endpoint, narrowed, sees, subject_of
 from provisioner.api.readable import readable
-from provisioner.api.routes.parameters import TenantQuery
+from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
@@ -25,7 +25,7 @@ from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.finding import Finding
 from provisioner.domain.operation import Operation
 from provisioner.endpoints.submit import new_create, new_delete
-from provisioner.wire.endpoint import CustomerEndpointView, EndpointAccepted, EndpointView
+from provisioner.wire.endpoint import CustomerEndpointView, EndpointAccepted, EndpointPage, EndpointView
 from provisioner.wire.operation import OperationView
 
 router = APIRouter(tags=["endpoints"])
@@ -66,11 +66,13 @@ async def create_endpoint(
 
 @router.get("/endpoints")
 async def list_endpoints(
-    services: ServicesDependency, caller: Reader, tenant: TenantQuery = None
-) -> list[EndpointView | CustomerEndpointView]:
+    services: ServicesDependency, caller: Reader, paging: PagingQuery, tenant: TenantQuery = None
+) -> EndpointPage:
     """Every endpoint that the key reaches, by tenant and name."""
-    found = readable(await services.store.endpoints.browse(tenant=narrowed(tenant, caller)))
-    return [_view(endpoint, caller, services) for endpoint in found if sees(caller, endpoint)]
+    found = await services.store.endpoints.page(tenant=narrowed(tenant, caller), after=paging.after, limit=paging.limit)
+    seen = (endpoint for endpoint in readable(found.rows) if sees(caller, endpoint))
+    items = tuple(_view(endpoint, caller, services) for endpoint in seen)
+    return EndpointPage(items=items, next_cursor=cursor_of(found.next))
 
 
 @router.get("/endpoints/{reference:path}")

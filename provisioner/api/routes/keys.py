@@ -12,7 +12,7 @@ from provisioner.api.callers import Callers
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import find_key, narrowed, require_tenant
 from provisioner.api.readable import readable
-from provisioner.api.routes.parameters import TenantQuery
+from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of
 from provisioner.api.services import Services
@@ -23,6 +23,7 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding, unknown_name_hint
 from provisioner.domain.key import ApiKey, key_digest, visible_prefix
 from provisioner.wire.key import KeyCreated, KeyView
+from provisioner.wire.page import Page
 
 router = APIRouter(tags=["keys"])
 
@@ -71,9 +72,13 @@ async def create_key(
 
 
 @router.get("/keys")
-async def list_keys(services: ServicesDependency, caller: Reader, tenant: TenantQuery = None) -> list[KeyView]:
+async def list_keys(
+    services: ServicesDependency, caller: Reader, paging: PagingQuery, tenant: TenantQuery = None
+) -> Page[KeyView]:
     """Every key that the caller's reaches, newest first, revoked ones included."""
-    return [key_view(key) for key in readable(await services.store.keys.browse(tenant=narrowed(tenant, caller)))]
+    found = await services.store.keys.page(tenant=narrowed(tenant, caller), after=paging.after, limit=paging.limit)
+    items = tuple(key_view(key) for key in readable(found.rows))
+    return Page(items=items, next_cursor=cursor_of(found.next))
 
 
 @router.delete("/keys/{key}")

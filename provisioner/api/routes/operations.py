@@ -11,13 +11,14 @@ from pydantic import AwareDatetime
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import find_operation, narrowed, subject_of
 from provisioner.api.readable import readable
-from provisioner.api.routes.parameters import TenantQuery
+from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
 from provisioner.api.views import operation_view
 from provisioner.domain.access import Principal, Scope
 from provisioner.operations.cancel import require_cancellable
 from provisioner.wire.operation import OperationView
+from provisioner.wire.page import Page
 
 router = APIRouter(tags=["operations"])
 
@@ -29,12 +30,15 @@ POLL_SECONDS = 0.1
 
 @router.get("/operations")
 async def list_operations(
-    services: ServicesDependency, caller: Reader, tenant: TenantQuery = None
-) -> list[OperationView]:
-    """The newest hundred, without the stages of their endpoints."""
+    services: ServicesDependency, caller: Reader, paging: PagingQuery, tenant: TenantQuery = None
+) -> Page[OperationView]:
+    """The newest first, without the stages of their endpoints."""
     now = services.clock.now()
-    found = readable(await services.store.operations.browse(tenant=narrowed(tenant, caller)))
-    return [operation_view(operation, None, now) for operation in found]
+    found = await services.store.operations.page(
+        tenant=narrowed(tenant, caller), after=paging.after, limit=paging.limit
+    )
+    items = tuple(operation_view(operation, None, now) for operation in readable(found.rows))
+    return Page(items=items, next_cursor=cursor_of(found.next))
 
 
 @router.get("/operations/{operation}")

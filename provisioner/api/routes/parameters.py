@@ -1,9 +1,51 @@
-"""Parameters that several routes share."""
+"""Parameters that several routes share, and the pages of their lists."""
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Depends, Query
+
+from provisioner.domain.page import Position, invalid_cursor
 
 TenantQuery = Annotated[str | None, Query(max_length=63, description="only this tenant's")]
+
+MAX_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """Which part of a list is asked for."""
+
+    limit: int
+    after: Position | None
+
+
+async def wanted_page(
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="items of a page, at most")] = 100,
+    cursor: Annotated[str | None, Query(max_length=1000, description="`nextCursor` of the page before")] = None,
+) -> Paging:
+    """The part of a list that a request asks for. RejectedError (`InvalidCursor`)."""
+    return Paging(limit, None if cursor is None else _position(cursor))
+
+
+PagingQuery = Annotated[Paging, Depends(wanted_page)]
+
+
+def cursor_of(position: Position | None) -> str | None:
+    """A position as callers pass it on: they are not meant to read it."""
+    return None if position is None else urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
+
+
+def _position(cursor: str) -> Position:
+    try:
+        found = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except ValueError:
+        found = None
+    is_position = isinstance(found, list) and all(isinstance(text, str) and text.isprintable() for text in found)
+    if not is_position:
+        raise invalid_cursor()
+    return tuple(found)

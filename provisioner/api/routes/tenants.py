@@ -11,12 +11,14 @@ from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import require_tenant
 from provisioner.api.readable import readable
+from provisioner.api.routes.parameters import PagingQuery, cursor_of
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.views import operation_view
 from provisioner.domain.access import Principal, Scope
 from provisioner.tenants.submit import new_create
 from provisioner.wire.operation import OperationView
+from provisioner.wire.page import Page
 from provisioner.wire.tenant import TenantView
 
 router = APIRouter(tags=["tenants"])
@@ -24,11 +26,12 @@ router = APIRouter(tags=["tenants"])
 
 @router.get("/tenants")
 async def list_tenants(
-    services: ServicesDependency, caller: Annotated[Principal, require(Scope.TENANTS_READ)]
-) -> list[TenantView]:
+    services: ServicesDependency, caller: Annotated[Principal, require(Scope.TENANTS_READ)], paging: PagingQuery
+) -> Page[TenantView]:
     """Every tenant that the key reaches, by name."""
-    found = readable(await services.store.tenants.browse())
-    return [TenantView.model_validate(tenant) for tenant in found if caller.reaches(tenant.name)]
+    found = await services.store.tenants.page(name=caller.tenant, after=paging.after, limit=paging.limit)
+    items = tuple(TenantView.model_validate(tenant) for tenant in readable(found.rows))
+    return Page(items=items, next_cursor=cursor_of(found.next))
 
 
 @router.post("/tenants", status_code=202, openapi_extra=body_of(TenantForm))

@@ -90,7 +90,7 @@ async def test_a_customer_sees_status_url_usage_errors_and_stage(
     customer: httpx2.AsyncClient, made: dict[str, Any]
 ) -> None:
     """Ledger: CLI-07, TEN-01."""
-    (listed,) = (await customer.get("/v1/endpoints")).json()
+    (listed,) = (await customer.get("/v1/endpoints")).json()["items"]
     assert set(listed) == TOLD
     assert listed == (await customer.get("/v1/endpoints/acme/chat")).json()
     assert (listed["phase"], listed["stage"], listed["reason"]) == ("Creating", "preparing", "PreparationDelayed")
@@ -166,7 +166,7 @@ async def test_five_things_that_a_customer_may_not_see_are_not_there(
         answer = await customer.get(path)
         assert answer.status_code == 404, path
         assert not names_in(answer.text, {"dedicated", "tiny", "local.gpu", made["operation"]["id"]})
-    assert (await customer.get("/v1/endpoints?tenant=other")).json() == []
+    assert (await customer.get("/v1/endpoints?tenant=other")).json()["items"] == []
 
 
 async def test_a_team_sees_its_own_endpoints_where_teams_are_told_apart(
@@ -178,7 +178,7 @@ async def test_a_team_sees_its_own_endpoints_where_teams_are_told_apart(
         async with await caller(services, transport, f"of-{team}", AccessRole.CUSTOMER, team=team) as client:
             answer = await client.get("/v1/endpoints/acme/chat")
             assert answer.status_code == status
-            assert len((await client.get("/v1/endpoints")).json()) == (status == 200)
+            assert len((await client.get("/v1/endpoints")).json()["items"]) == (status == 200)
             if status == 404:
                 unknown = await client.get("/v1/endpoints/acme/nothing")
                 assert answer.json()["detail"] == unknown.json()["detail"].replace("nothing", "chat")
@@ -192,7 +192,7 @@ async def test_a_key_for_some_endpoints_sees_no_others(
 ) -> None:
     endpoints = ("ep-another",)
     async with await caller(services, transport, "few", AccessRole.CUSTOMER, endpoints=endpoints) as client:
-        assert (await client.get("/v1/endpoints")).json() == []
+        assert (await client.get("/v1/endpoints")).json()["items"] == []
         assert (await client.get(f"/v1/endpoints/{made['endpoint']['id']}")).status_code == 404
 
 

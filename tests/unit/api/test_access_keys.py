@@ -136,5 +136,5 @@ async def test_keys_are_listed_newest_first_with_the_revoked_ones_and_no_secret(
         clock.advance(1)
         secrets.append((await make(operator, name, tenant=acme)).json()["secret"])
     listed = await operator.get("/v1/keys")
-    assert [key["name"] for key in listed.json()] == ["new", "old", "bootstrap"]
+    assert [key["name"] for key in listed.json()["items"]] == ["new", "old", "bootstrap"]
     assert not any(secret in listed.text or key_digest(secret) in listed.text for secret in secrets)

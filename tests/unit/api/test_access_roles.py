@@ -131,9 +131,9 @@ async def test_lists_hold_what_the_key_reaches(bound: httpx2.AsyncClient, ids: d
         text = (await bound.get(path)).text
         assert "acme" not in text, path
         assert (await bound.get(path, params={"tenant": "acme"})).status_code == 200
-    assert (await bound.get("/v1/operations?tenant=acme")).json() == []
-    assert [tenant["name"] for tenant in (await bound.get("/v1/tenants")).json()] == ["other"]
-    assert [key["name"] for key in (await bound.get("/v1/keys")).json()] == ["bound"]
+    assert (await bound.get("/v1/operations?tenant=acme")).json()["items"] == []
+    assert [tenant["name"] for tenant in (await bound.get("/v1/tenants")).json()["items"]] == ["other"]
+    assert [key["name"] for key in (await bound.get("/v1/keys")).json()["items"]] == ["bound"]
     assert (await bound.get("/v1/fleet")).json()["endpoints"] == []
     assert {event["tenant"] for event in (await bound.get("/v1/audit")).json()["items"]} == {"other"}
 
@@ -217,7 +217,7 @@ async def test_use_is_told_beside_the_request_and_a_database_that_cannot_write_i
     )
     async with fresh, asyncio.timeout(10):
         assert (await fresh.get("/v1/tenants")).status_code == 200
-        while (await fresh.get("/v1/keys")).json()[0].get("lastUsedAt") is None:
+        while (await fresh.get("/v1/keys")).json()["items"][0].get("lastUsedAt") is None:
             await asyncio.sleep(0.01)
     assert (await services.store.keys.get(KeyId("key-bootstrap"))).last_used_at == clock.now()
 

@@ -151,8 +151,8 @@ async def test_an_endpoint_is_shown_in_four_groups(
         "operation": shown["identifiers"]["operation"],
         "revision": shown["identifiers"]["revision"],
     }
-    assert [e["id"] for e in (await operator.get("/v1/endpoints?tenant=acme")).json()] == [created["id"]]
-    assert (await operator.get("/v1/endpoints?tenant=other")).json() == []
+    assert [e["id"] for e in (await operator.get("/v1/endpoints?tenant=acme")).json()["items"]] == [created["id"]]
+    assert (await operator.get("/v1/endpoints?tenant=other")).json()["items"] == []
 
 
 async def test_stages_say_how_long_each_took(

@@ -23,10 +23,10 @@ from tests.unit.api.conftest import GATEWAY_KEY, REQUEST, Wakes, claim, end, ide
 
 async def test_tiers_and_models_round_trip(operator: httpx2.AsyncClient, services: Services) -> None:
     """Ledger: CAT-01."""
-    tiers = (await operator.get("/v1/tiers")).json()
+    tiers = (await operator.get("/v1/tiers")).json()["items"]
     assert [tier["name"] for tier in tiers] == ["dedicated", "shared"]
     assert (await operator.get("/v1/tiers/shared")).json() == tiers[1]
-    models = (await operator.get("/v1/models")).json()
+    models = (await operator.get("/v1/models")).json()["items"]
     assert [model["id"] for model in models] == ["acme/speech", "big", "tiny"]
     one = (await operator.get("/v1/models/acme/speech")).json()
     assert one == models[0] == services.catalog.models["acme/speech"].model_dump(mode="json", by_alias=True)
@@ -68,7 +68,7 @@ async def test_a_tenant_is_made_by_an_operation(operator: httpx2.AsyncClient, se
     answer = await operator.post("/v1/tenants", json=body, headers=idempotent("a"))
     assert answer.status_code == 202
     assert (answer.json()["verb"], answer.json()["subject"], wakes.worker) == ("tenant.create", "acme", 1)
-    (tenant,) = (await operator.get("/v1/tenants")).json()
+    (tenant,) = (await operator.get("/v1/tenants")).json()["items"]
     assert (tenant["name"], tenant["displayName"], tenant["ready"]) == ("acme", "acme", False)
     assert tenant["tiers"] == ["dedicated", "shared"]
     again = await operator.post("/v1/tenants", json=body, headers=idempotent("a"))
@@ -107,7 +107,7 @@ async def test_a_secret_is_shown_once_and_only_its_digest_stored(
     (stored,) = await services.store.keys.list(tenant="acme")
     assert stored.digest == key_digest(secret)
     listed = await operator.get("/v1/keys?tenant=acme")
-    assert listed.json() == [key]
+    assert listed.json()["items"] == [key]
     assert secret not in listed.text
     assert wakes.reconciler == 1
 
@@ -157,7 +157,7 @@ async def test_a_bad_key_is_refused(
 async def test_waiting_for_an_operation_ends_when_it_changes(
     operator: httpx2.AsyncClient, asked_tenant: str, services: Services, clock: SteppedClock
 ) -> None:
-    operation = (await operator.get("/v1/operations")).json()[0]
+    operation = (await operator.get("/v1/operations")).json()["items"][0]
     path = f"/v1/operations/{operation['id']}"
     unchanged = await operator.get(path, params={"wait": 0.05, "seen": operation["updatedAt"]})
     assert unchanged.json()["state"] == "pending"
@@ -199,8 +199,8 @@ async def test_a_row_of_another_version_is_answered_with_500_and_hides_no_other(
     await run_statement(url, f"UPDATE endpoints SET phase = 'Hibernating' WHERE id = '{made[0]}'")
     await run_statement(url, "UPDATE api_keys SET endpoints = '7' WHERE name = 'one'")
     listed = await operator.get("/v1/endpoints")
-    assert [endpoint["name"] for endpoint in listed.json()] == ["two"]
-    assert [key["name"] for key in (await operator.get("/v1/keys?tenant=acme")).json()] == ["two"]
+    assert [endpoint["name"] for endpoint in listed.json()["items"]] == ["two"]
+    assert [key["name"] for key in (await operator.get("/v1/keys?tenant=acme")).json()["items"]] == ["two"]
     bad = await operator.get(f"/v1/endpoints/{made[0]}")
     assert (bad.status_code, bad.json()["reason"]) == (500, "RowUnreadable")
     assert made[0] in bad.json()["detail"]
@@ -211,16 +211,16 @@ async def test_a_row_of_another_version_is_answered_with_500_and_hides_no_other(
 async def test_what_is_wrong_on_our_side_is_a_problem_without_details(
     operator: httpx2.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def full() -> None:
+    async def full(**_: object) -> None:
         raise InsufficientCapacityError("listing tenants: full", retry_after_seconds=2.5)
 
-    async def broken() -> None:
+    async def broken(**_: object) -> None:
         raise KeyError("secret-detail")
 
-    monkeypatch.setattr(services.store.tenants, "browse", full)
+    monkeypatch.setattr(services.store.tenants, "page", full)
     answer = await operator.get("/v1/tenants")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "3")
-    monkeypatch.setattr(services.store.tenants, "browse", broken)
+    monkeypatch.setattr(services.store.tenants, "page", broken)
     answer = await operator.get("/v1/tenants")
     assert (answer.status_code, answer.json()["reason"]) == (500, "Invariant")
     assert "secret-detail" not in answer.text
@@ -248,3 +248,27 @@ async def test_any_body_is_answered_as_the_callers_fault(
         answer = await operator.post(f"/v1{path}", content=content, headers=idempotent("fuzz"))
         assert answer.status_code in (400, 422), answer.text
         assert answer.json()["reason"] in ("NotJson", "InvalidRequest")
+
+
+async def test_lists_are_read_page_by_page(operator: httpx2.AsyncClient, acme: str) -> None:
+    for name in ("one", "three", "two"):
+        await operator.post("/v1/endpoints", json=REQUEST | {"name": name}, headers=idempotent(name))
+    seen: list[str] = []
+    query = {"limit": "2", "tenant": acme}
+    while True:
+        page = (await operator.get("/v1/endpoints", params=query)).json()
+        seen += [endpoint["name"] for endpoint in page["items"]]
+        if page["nextCursor"] is None:
+            break
+        query["cursor"] = page["nextCursor"]
+    assert seen == ["one", "three", "two"]
+
+
+@pytest.mark.parametrize(
+    "cursor", ["x", "%00", "W10", "WyJhIl0", "WzFd", "WyJcdTAwMDAiLCJhIl0", "eyJhIjoxfQ", "W" * 900]
+)
+@pytest.mark.parametrize("noun", ["endpoints", "operations", "keys", "audit"])
+async def test_a_cursor_that_is_none_of_ours_is_refused(operator: httpx2.AsyncClient, noun: str, cursor: str) -> None:
+    answer = await operator.get(f"/v1/{noun}?cursor={cursor}")
+    assert answer.status_code in (404, 422), answer.text
+    assert answer.json()["reason"] in ("InvalidCursor", "NotFound", "Rejected")
