@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -23,9 +23,17 @@ EMPTY_SINCE = "embedded.tenantry.io/empty-since"
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
-def static_claims(instance: str, provider: str, pool: Pool) -> list[Json]:
-    """The claims of a static pool, first ordinal first."""
-    return [_claim(f"{instance}-{pool.name}-{n}", instance, provider, pool, {}) for n in range(pool.quantity or 0)]
+def static_claims(
+    instance: str, provider: str, pool: Pool, *, present: Collection[str] = (), busy: Collection[str | None] = ()
+) -> list[Json]:
+    """The claims of a static pool: those present first, and among them those whose nodes are `busy`, so that a pool
+    that shrinks gives back what is empty, as Karpenter does; then new ones, first ordinal first."""
+    quantity = pool.quantity or 0
+    ordinals = [f"{instance}-{pool.name}-{n}" for n in range(quantity + len(present))]
+    known = [*(name for name in ordinals if name in present), *sorted(set(present) - set(ordinals))]
+    ranked = [*(name for name in known if name in busy), *(name for name in known if name not in busy)]
+    names = [*ranked, *(name for name in ordinals if name not in present)]
+    return [_claim(name, instance, provider, pool, {}) for name in names[:quantity]]
 
 
 def dynamic_claims(

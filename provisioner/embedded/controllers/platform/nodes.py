@@ -36,14 +36,15 @@ async def ensure_claims(cluster: Cluster, instance: Json, config: TenantConfig, 
     kept: set[str] = set()
     for provider, pool in config.pools():
         present = [claim for claim in own if (claim["metadata"].get("labels") or {}).get(POOL_LABEL) == pool.name]
-        if pool.quantity is not None:
-            wanted += static_claims(name, provider, pool)
-            continue
         pods, nodes = await _pods_and_nodes(cluster, namespace, name)
+        busy: set[str | None] = {spec_of(pod).get("nodeName") for pod in pods}
+        if pool.quantity is not None:
+            names = [claim["metadata"]["name"] for claim in present if "deletionTimestamp" not in claim["metadata"]]
+            wanted += static_claims(name, provider, pool, present=names, busy=busy)
+            continue
         # Nodes that are on their way, and room that a pod has not been given yet, count before a new node does.
         beyond = [] if _is_joining(wanted, own) else without_room(pods, nodes)
         wanted += dynamic_claims(name, provider, pool, pods=beyond, present=present)
-        busy = {spec_of(pod).get("nodeName") for pod in pods}
         busy |= {claim_name(name, pool, pod) for pod in pods if is_unschedulable(pod)}
         kept |= {claim["metadata"]["name"] for claim in await _used(cluster, pool, present, busy, clock)}
     kept |= {claim["metadata"]["name"] for claim in wanted}

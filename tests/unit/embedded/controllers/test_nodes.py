@@ -107,6 +107,17 @@ def test_static_pool_keeps_the_claims_that_both_sizes_have(before: int, after: i
     assert len(names[0] & names[1]) == min(before, after)
 
 
+def test_static_pool_that_shrinks_gives_back_what_is_empty() -> None:
+    def names(quantity: int, busy: set[str | None]) -> list[str]:
+        pool, present = Pool(name="gpu", quantity=quantity), ["ep-gpu-0", "ep-gpu-1", "ep-gpu-2"]
+        claims = static_claims("ep", "laptop", pool, present=present, busy=busy)
+        return [claim["metadata"]["name"] for claim in claims]
+
+    assert names(1, {"ep-gpu-2", None}) == ["ep-gpu-2"]
+    assert names(2, {"ep-gpu-1"}) == ["ep-gpu-1", "ep-gpu-0"]
+    assert names(4, {"ep-gpu-1"}) == ["ep-gpu-1", "ep-gpu-0", "ep-gpu-2", "ep-gpu-3"]
+
+
 def test_claim_says_what_its_pool_says() -> None:
     pool = Pool(
         name="gpu",
