@@ -14,7 +14,7 @@ from provisioner.domain.errors import InvariantError, RejectedError, RetryableEr
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.change import Course, course_of, failure
 from provisioner.endpoints.change_trees import head_of, push_both
-from provisioner.endpoints.drain import drain_revision
+from provisioner.endpoints.draining import drain_revision
 from provisioner.endpoints.observe import Observation, observe, wanted_replicas
 from provisioner.endpoints.placing import apply_instance
 from provisioner.endpoints.progress import load_endpoint, wait_for, waited_seconds

@@ -15,7 +15,7 @@ from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.change import Course, course_of, failure, failure_of, is_undone, sides
 from provisioner.endpoints.change_arrival import arrival_seconds, recorded
 from provisioner.endpoints.change_trees import head_of, push_after, push_before, push_both
-from provisioner.endpoints.drain import drain_revision, resume_replicas
+from provisioner.endpoints.draining import drain_revision, resume_replicas
 from provisioner.endpoints.leases import lease_names
 from provisioner.endpoints.observe import observe
 from provisioner.endpoints.placing import apply_instance

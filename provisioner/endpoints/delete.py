@@ -14,7 +14,7 @@ from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import NotFoundError, RetryableError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
-from provisioner.endpoints.drain import drain_replicas
+from provisioner.endpoints.draining import drain_replicas
 from provisioner.endpoints.progress import StepRun, load_endpoint, save_endpoint, wait_for
 from provisioner.endpoints.project import OWN_TENANT_CLUSTER
 from provisioner.endpoints.world import EndpointAttempt, World

@@ -1,90 +1,29 @@
-"""Lets an endpoint's replicas finish the requests that run before anything is taken away from them.
+"""Takes an endpoint out of service: no new requests, those that run end or have their time, then no replica runs.
 
-Called by deleting, and by changes for the revision that goes. The route directory names the replicas no more; their
-workload is paused at none, so that each model server is told to stop, finishes what it serves, and goes. What does not
-go in time is not waited for.
+It stays drained until it is warmed: what Argo CD heals does not bring replicas back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
+from provisioner.endpoints import standby
+from provisioner.endpoints.progress import waiting_out
+from provisioner.endpoints.world import World
+from provisioner.operations.step import Step
 
-from provisioner.domain.errors import RejectedError
-from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
-from provisioner.endpoints.observe import ENDPOINT_LABEL
-from provisioner.endpoints.project import OWN_TENANT_CLUSTER
-from provisioner.endpoints.world import EndpointAttempt
-from provisioner.operations.step import Done
-from provisioner.platform.instance import parse_instance
-from provisioner.platform.interface import Cluster, ObjectRef
-from provisioner.platform.kinds import POD, SCALED_OBJECT, VIRTUAL_CLUSTER_INSTANCE
+DEADLINE_SECONDS = 4 * 3600.0
+"""As for warming, which cancelling a drain amounts to."""
 
-DRAIN_SECONDS = 60.0
-"""As long as a pod of the runtimes may take to end (their `terminationGracePeriodSeconds`)."""
+STEPS: tuple[Step[World], ...] = (
+    Step(name="assess", run=waiting_out(standby.assess)),
+    Step(name="withdraw", run=waiting_out(standby.withdraw)),
+    Step(name="stop", run=waiting_out(standby.stop)),
+)
 
-PAUSED_REPLICAS = "autoscaling.keda.sh/paused-replicas"
-"""KEDA holds the workload at this number of replicas."""
+CANCEL_STEPS: tuple[Step[World], ...] = (
+    Step(name="cancel_release", run=waiting_out(standby.cancel_release)),
+    Step(name="cancel_await", run=waiting_out(standby.cancel_await)),
+    Step(name="cancel_readmit", run=waiting_out(standby.cancel_readmit)),
+)
+"""What served before serves again, with replicas that have to load their model first where they were gone."""
 
-REVISION_LABEL = "tenantry.io/revision"
-
-
-async def drain_replicas(attempt: EndpointAttempt, plan: EndpointPlan) -> Done | str:
-    """Done when no pod of the endpoint runs any more, else what is still there."""
-    return await _drain(attempt, plan, {ENDPOINT_LABEL: str(plan.endpoint)})
-
-
-async def drain_revision(attempt: EndpointAttempt, plan: EndpointPlan) -> Done | str:
-    """The same for the pods of the plan's revision; those of another one are left alone."""
-    return await _drain(attempt, plan, {ENDPOINT_LABEL: str(plan.endpoint), REVISION_LABEL: plan.runtime.revision})
-
-
-async def resume_replicas(attempt: EndpointAttempt, plan: EndpointPlan) -> None:
-    """Let the scaler of the plan's revision have replicas again, if it was paused."""
-    tenant, scaler = attempt.world.tenant(plan), ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE)
-    if await _paused_at(tenant, scaler) is not None:
-        await attempt.guard()
-        await tenant.annotate(scaler, {PAUSED_REPLICAS: None}, fence=attempt.fence)
-
-
-async def _drain(attempt: EndpointAttempt, plan: EndpointPlan, labels: Mapping[str, str]) -> Done | str:
-    if plan.tenancy != OWN_TENANT_CLUSTER or not await _is_reachable(attempt, plan) or _is_late(attempt):
-        return Done()
-    tenant = attempt.world.tenant(plan)
-    try:
-        await _pause(attempt, tenant, ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE))
-        pods = await tenant.list(POD, namespace=TENANT_NAMESPACE, labels=labels)
-    except RejectedError:  # a tenant cluster that refuses us can only be deleted; its replicas cannot be waited for
-        return Done()
-    running = sorted(str(pod["metadata"]["name"]) for pod in pods)
-    return f"replicas finish their requests: {', '.join(running)}" if running else Done()
-
-
-async def _pause(attempt: EndpointAttempt, tenant: Cluster, scaler: ObjectRef) -> None:
-    if await _paused_at(tenant, scaler) == "0":
-        return
-    await attempt.guard()
-    await tenant.annotate(scaler, {PAUSED_REPLICAS: "0"}, fence=attempt.fence)
-
-
-async def _is_reachable(attempt: EndpointAttempt, plan: EndpointPlan) -> bool:
-    """Whether there is a tenant cluster that answers; one that never became Ready serves nobody."""
-    control_plane = attempt.world.clusters.control_plane(plan.placement.control_plane)
-    namespace = attempt.world.project_namespace(plan)
-    instance = await control_plane.get(ObjectRef(VIRTUAL_CLUSTER_INSTANCE, plan.placement.tenant_cluster, namespace))
-    if instance is None or instance["metadata"].get("deletionTimestamp"):
-        return False
-    return parse_instance(instance).phase == "Ready"
-
-
-def _is_late(attempt: EndpointAttempt) -> bool:
-    started = attempt.operation.step(attempt.step).started_at
-    return started is not None and attempt.world.clock.now() - started > timedelta(seconds=DRAIN_SECONDS)
-
-
-async def _paused_at(tenant: Cluster, scaler: ObjectRef) -> str | None:
-    """How many replicas the scaler is held at; None where it is not held, or not there."""
-    found = await tenant.get(scaler)
-    annotations = (found or {}).get("metadata", {}).get("annotations") or {}
-    held: str | None = annotations.get(PAUSED_REPLICAS)
-    return held
+on_failed = standby.on_failed

@@ -1,16 +1,24 @@
-"""Makes the Leases of replicas with a revision, and removes them with it. Argo CD leaves Leases alone."""
+"""The replicas of a revision: lists their pods, makes their Leases with it and removes them with it. Argo CD leaves
+Leases alone."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
+from provisioner.endpoints.draining import REVISION_LABEL
 from provisioner.endpoints.leases import REPLICA_LEASE_SECONDS, lease_names
 from provisioner.endpoints.observe import ENDPOINT_LABEL
 from provisioner.endpoints.world import EndpointAttempt
-from provisioner.platform.interface import ObjectRef
-from provisioner.platform.kinds import LEASE
+from provisioner.platform.interface import Manifest, ObjectRef
+from provisioner.platform.kinds import LEASE, POD
+
+
+async def list_pods(attempt: EndpointAttempt, plan: EndpointPlan) -> Sequence[Manifest]:
+    """The pods of a revision, those that are ending included."""
+    labels = {ENDPOINT_LABEL: str(plan.endpoint), REVISION_LABEL: plan.runtime.revision}
+    return await attempt.world.tenant(plan).list(POD, namespace=TENANT_NAMESPACE, labels=labels)
 
 
 async def ensure_leases(attempt: EndpointAttempt, plan: EndpointPlan, present: Collection[str] | None = None) -> None:

@@ -11,7 +11,7 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Change, Endpoint, EndpointRequest, Phase
 from provisioner.domain.errors import ConflictError, RejectedError
 from provisioner.domain.ids import Ids
-from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.operation import Json, Operation, OperationState, Verb
 from provisioner.domain.origin import Origin
 from provisioner.domain.plan import EndpointPlan
 from provisioner.endpoints.project import check_tenancy
@@ -85,6 +85,32 @@ def new_change(
         message="",
     )
     return operation, changed
+
+
+def new_operation(
+    verb: Verb, endpoint: Endpoint, asked: Mapping[str, Json], *, origin: Origin, clock: Clock, ids: Ids
+) -> tuple[Operation, Endpoint]:
+    """The pending operation of a verb that changes nothing of what the endpoint is: warm, restart, rotate-key, drain.
+    `asked` is what the caller may choose.
+
+    ConflictError that says why not, for an endpoint in a phase in which there is nothing to do it to.
+    """
+    refused = None if _works_on_drained(verb, endpoint) else _UNCHANGEABLE.get(endpoint.phase)
+    if refused:
+        reason, why, hint = refused
+        raise ConflictError(
+            f"submitting {verb} of `{endpoint.name}`: {why}",
+            reason=reason,
+            hint=hint.format(operation=endpoint.operation),
+        )
+    operation = _operation(verb, endpoint.plan, endpoint.request, origin=origin, clock=clock, ids=ids)
+    told = {"tenant": endpoint.tenant, "name": endpoint.name, **asked}
+    now = operation.created_at
+    return replace(operation, request=told), replace(endpoint, operation=operation.id, updated_at=now)
+
+
+def _works_on_drained(verb: Verb, endpoint: Endpoint) -> bool:
+    return endpoint.phase is Phase.DRAINED and verb is not Verb.ENDPOINT_RESTART
 
 
 _UNCHANGEABLE: Mapping[Phase, tuple[str, str, str]] = {

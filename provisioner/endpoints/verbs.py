@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from provisioner.domain.operation import Verb
-from provisioner.endpoints import create, delete, scale, update
+from provisioner.endpoints import create, delete, drain, scale, update, warm
 from provisioner.endpoints.world import World
 from provisioner.operations.verb import VerbDefinition, Verbs
 
@@ -13,6 +13,20 @@ def endpoint_verbs(world: World) -> Verbs:
     return {
         Verb.ENDPOINT_CREATE: VerbDefinition(
             steps=create.STEPS, world=world, on_failed=create.on_failed, cancel_steps=create.CANCEL_STEPS
+        ),
+        Verb.ENDPOINT_WARM: VerbDefinition(
+            steps=warm.STEPS,
+            world=world,
+            on_failed=warm.on_failed,
+            deadline_seconds=warm.DEADLINE_SECONDS,
+            cancel_steps=warm.CANCEL_STEPS,
+        ),
+        Verb.ENDPOINT_DRAIN: VerbDefinition(
+            steps=drain.STEPS,
+            world=world,
+            on_failed=drain.on_failed,
+            deadline_seconds=drain.DEADLINE_SECONDS,
+            cancel_steps=drain.CANCEL_STEPS,
         ),
         Verb.ENDPOINT_SCALE: VerbDefinition(
             steps=scale.STEPS,

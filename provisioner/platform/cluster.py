@@ -94,9 +94,11 @@ class HttpCluster:
         """Set annotations of an existing object, or with None take them away; nothing happens when it is gone."""
         await _rereading(lambda: self._annotate_once(ref, annotations, fence))
 
-    async def delete(self, ref: ObjectRef, *, fence: Fence) -> bool:
-        """Ask for deletion (background). True when the object is gone already."""
-        return await _rereading(lambda: self._delete_once(ref, fence))
+    async def delete(
+        self, ref: ObjectRef, *, fence: Fence, uid: str | None = None, grace_seconds: int | None = None
+    ) -> bool:
+        """Ask for deletion (background). True when the object, or the one with this `uid`, is gone already."""
+        return await _rereading(lambda: self._delete_once(ref, fence, uid=uid, grace_seconds=grace_seconds))
 
     async def _apply_once(
         self, manifest: Manifest, ref: ObjectRef, fence: Fence, *, force: bool, options: Mapping[str, str]
@@ -124,20 +126,23 @@ class HttpCluster:
         if answer.status != 404:
             self._checked(answer, f"annotating {_label(ref)}")
 
-    async def _delete_once(self, ref: ObjectRef, fence: Fence) -> bool:
+    async def _delete_once(self, ref: ObjectRef, fence: Fence, *, uid: str | None, grace_seconds: int | None) -> bool:
         stored = await self.get(ref)
-        if stored is None:
+        if stored is None or uid not in (None, stored["metadata"]["uid"]):
             return True
         refuse_higher_fence(stored, ref, fence)
         metadata = stored["metadata"]
-        if metadata.get("deletionTimestamp"):
+        left = metadata.get("deletionGracePeriodSeconds", 0)
+        if metadata.get("deletionTimestamp") and (grace_seconds is None or left <= grace_seconds):
             return False
-        body = {
+        body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": "Background",
             "preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
         }
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
         answer = await self._send("DELETE", _path(ref.kind, ref.namespace, ref.name), body=body)
         if answer.status == 404:
             return True

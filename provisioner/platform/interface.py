@@ -70,8 +70,12 @@ class Cluster(Protocol):
         """Set annotations of an existing object, or with None take them away; nothing happens when it is gone."""
         ...
 
-    async def delete(self, ref: ObjectRef, *, fence: Fence) -> bool:
-        """Ask for deletion (background). True when the object is gone already. Not done over a higher fence."""
+    async def delete(
+        self, ref: ObjectRef, *, fence: Fence, uid: str | None = None, grace_seconds: int | None = None
+    ) -> bool:
+        """Ask for deletion (background). True when the object is gone already; with `uid` also when another has its
+        name by now, which is left alone. Not done over a higher fence. `grace_seconds` is what a pod is given to end,
+        also one that is ending; without, what it asks for itself."""
         ...
 
 

@@ -35,11 +35,25 @@ async def _update(laptop: Installation) -> OperationId:
     return await laptop.submit_change(Verb.ENDPOINT_UPDATE, another())
 
 
+async def _drain(laptop: Installation) -> OperationId:
+    """Of an endpoint that serves."""
+    await laptop.finish(await laptop.submit_create())
+    return await laptop.submit_verb(Verb.ENDPOINT_DRAIN)
+
+
+async def _warm(laptop: Installation) -> OperationId:
+    """Of one that was drained."""
+    await laptop.finish(await _drain(laptop))
+    return await laptop.submit_verb(Verb.ENDPOINT_WARM)
+
+
 LIVES: Mapping[Verb, Callable[[Path], Awaitable[Start]]] = {
     Verb.TENANT_CREATE: tenant_lives.starting,
     Verb.ENDPOINT_CREATE: _endpoint(Installation.submit_create),
     Verb.ENDPOINT_DELETE: _endpoint(_delete),
+    Verb.ENDPOINT_DRAIN: _endpoint(_drain),
     Verb.ENDPOINT_SCALE: _endpoint(_scale),
     Verb.ENDPOINT_UPDATE: _endpoint(_update),
+    Verb.ENDPOINT_WARM: _endpoint(_warm),
 }
 """Each makes the beginning of all lives in a folder: the world as the verb finds it, and the operation submitted."""

@@ -17,7 +17,7 @@ from provisioner.domain.ids import EndpointId, Ids, OperationId
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.origin import Origin
 from provisioner.domain.plan import EndpointPlan
-from provisioner.endpoints.submit import new_change, new_create, new_delete
+from provisioner.endpoints.submit import new_change, new_create, new_delete, new_operation
 from provisioner.endpoints.verbs import endpoint_verbs
 from provisioner.endpoints.world import World
 from provisioner.operations.verb import Verbs
@@ -78,6 +78,15 @@ class Installation:
         """Ask for an update or a scale."""
         row = await self.store.endpoints.get(ENDPOINT)
         made, changed = new_change(verb, row, change, origin=origin(key), clock=self.clock, ids=self.world.ids)
+        await self.store.operations.submit(made, endpoint=changed)
+        return made.id
+
+    async def submit_verb(self, verb: Verb, key: str = "", **asked: Any) -> OperationId:
+        """Ask for a verb that changes nothing of what the endpoint is."""
+        row = await self.store.endpoints.get(ENDPOINT)
+        made, changed = new_operation(
+            verb, row, asked, origin=origin(key or verb), clock=self.clock, ids=self.world.ids
+        )
         await self.store.operations.submit(made, endpoint=changed)
         return made.id
 

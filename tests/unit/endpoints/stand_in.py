@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -63,6 +64,7 @@ class StandInCluster:
         self.effects = effects
         self.trouble: Exception | None = None
         self._versions = itertools.count(1)
+        self._born: Counter[tuple[str, str | None, str]] = Counter()
 
     async def get(self, ref: ObjectRef) -> Manifest | None:
         self._answer()
@@ -101,10 +103,12 @@ class StandInCluster:
             stored["metadata"]["annotations"] = {name: value for name, value in merged.items() if value is not None}
             self._tell("annotate", ref)
 
-    async def delete(self, ref: ObjectRef, *, fence: Fence) -> bool:
+    async def delete(
+        self, ref: ObjectRef, *, fence: Fence, uid: str | None = None, grace_seconds: int | None = None
+    ) -> bool:
         self._answer()
         stored = self.objects.get((ref.kind.kind, ref.namespace, ref.name))
-        if stored is None:
+        if stored is None or uid not in (None, stored["metadata"]["uid"]):
             return True
         refuse_higher_fence(stored, ref, fence)
         if "deletionTimestamp" not in stored["metadata"]:
@@ -117,11 +121,19 @@ class StandInCluster:
 
     def put(self, kind: Kind, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Store an object as it is, as a controller would."""
-        metadata = {"uid": f"uid-{manifest['metadata']['name']}", **manifest["metadata"]}
+        key = (kind.kind, manifest["metadata"].get("namespace"), manifest["metadata"]["name"])
+        metadata = {"uid": self._uid(key), **manifest["metadata"]}
         metadata["resourceVersion"] = str(next(self._versions))
         made = {**manifest, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-        self.objects[kind.kind, metadata.get("namespace"), metadata["name"]] = made
+        self.objects[key] = made
         return made
+
+    def _uid(self, key: tuple[str, str | None, str]) -> str:
+        """That of the object that is there, or one that no object of this name had."""
+        if key in self.objects:
+            return str(self.objects[key]["metadata"]["uid"])
+        self._born[key] += 1
+        return f"uid-{key[2]}-{self._born[key]}"
 
     def names(self, kind: Kind) -> tuple[str, ...]:
         """The names of all objects of a kind."""
@@ -139,8 +151,8 @@ class StandInCluster:
 class StandInPlatform:
     """The Platform, Argo CD, Gateway API, KEDA and the workload controllers: `settle` does what they would do by now.
     `reached` are the stages they have come to; a test takes some out to hold them back. Nothing moves while `stands`
-    is True, nothing is taken away while `keeps` is; `busy` replicas serve a request that does not end; those of `stuck`
-    revisions never load their model."""
+    is True, nothing is taken away while `keeps` is; `busy` replicas serve a request that does not end; scalers see no
+    traffic while it is `sleeping`; replicas of `stuck` revisions never load their model."""
 
     effects: list[str] = field(default_factory=list)
     reached: set[str] = field(default_factory=lambda: set(STAGES))
@@ -148,6 +160,7 @@ class StandInPlatform:
     stands: bool = False
     keeps: bool = False
     busy: bool = False
+    sleeping: bool = False
     stuck: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -267,7 +280,7 @@ class StandInPlatform:
         scaler = in_namespace(tenant, SCALED_OBJECT, name, {"spec": dict(bounds)})
         scaler["metadata"]["annotations"] = annotations
         paused = annotations.get("autoscaling.keda.sh/paused-replicas")
-        replicas = bounds["min"] if paused is None else int(paused)
+        replicas = (0 if self.sleeping else bounds["min"]) if paused is None else int(paused)
         ready = replicas if is_loaded else 0
         owner = in_namespace(tenant, STATEFUL_SET, name, {"spec": dict(pods), "status": {"readyReplicas": ready}})
         for ordinal in range(replicas):
@@ -285,7 +298,9 @@ class StandInPlatform:
         state = {"name": "server", "state": {"running": {}}, "ready": now is not None}
         conditions = true("PodScheduled", "Ready") if now else true("PodScheduled")
         pod = {"spec": {"nodeName": "node-0"}, "status": {"containerStatuses": [state], "conditions": conditions}}
+        known = tenant.objects.get((POD.kind, "inference", name))
         made = in_namespace(tenant, POD, name, pod)
+        made["metadata"]["annotations"] = known["metadata"]["annotations"] if known else {}
         made["metadata"]["ownerReferences"] = [{"uid": owner}]
         made["metadata"]["labels"]["tenantry.io/revision"] = pods["revision"]
         lease = tenant.objects.get((LEASE.kind, "inference", name))

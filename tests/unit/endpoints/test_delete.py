@@ -9,7 +9,7 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import OperationState, Verb
 from provisioner.endpoints import delete
-from provisioner.endpoints.drain import DRAIN_SECONDS
+from provisioner.endpoints.draining import DRAIN_SECONDS
 from provisioner.endpoints.submit import new_create
 from provisioner.operations.step import Attempt, Done
 from provisioner.platform.kinds import NODE_CLAIM, NODE_ENVIRONMENT, VIRTUAL_CLUSTER_INSTANCE
