@@ -6,6 +6,7 @@ import re
 
 from provisioner.lint.values import has_hole
 
+PRIVATE_KEY = "a private key"
 _FORMS = (
     ("a Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")),
     ("an OpenAI key", re.compile(r"\bsk-(proj-)?[A-Za-z0-9_-]{32,}\b")),
@@ -14,7 +15,7 @@ _FORMS = (
     ("a GitLab token", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}\b")),
     ("an NVIDIA API key", re.compile(r"\bnvapi-[A-Za-z0-9_-]{40,}\b")),
     ("a Slack token", re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{20,}\b")),
-    ("a private key", re.compile(r"-----BEGIN ([A-Z]+ )?PRIVATE KEY-----")),
+    (PRIVATE_KEY, re.compile(r"-----BEGIN ([A-Z]+ )?PRIVATE KEY-----")),
 )
 _LAST_WORDS = frozenset(["token", "password", "passwd", "secret", "apikey", "credentials", "passphrase"])
 _ENDINGS = (

@@ -212,6 +212,7 @@ ENGINES: Mapping[EngineKind, Profile] = {
             "port": ("--port",),
             "context": ("--ctx-size", "-c"),
             "key": ("--api-key", "--api-key-file"),
+            "slots": ("--parallel", "-np"),
             "metrics": ("--metrics",),
             "tls": ("--ssl-cert-file", "--ssl-key-file"),
         },
@@ -220,6 +221,7 @@ ENGINES: Mapping[EngineKind, Profile] = {
             "port": "LLAMA_ARG_PORT",
             "model": "LLAMA_ARG_MODEL",
             "context": "LLAMA_ARG_CTX_SIZE",
+            "slots": "LLAMA_ARG_N_PARALLEL",
             "metrics": "LLAMA_ARG_ENDPOINT_METRICS",
         },
         switches=frozenset(

@@ -118,11 +118,12 @@ def is_named(world: World, kind: str, name: str, namespace: str | None) -> bool:
 
 @lru_cache(maxsize=2)
 def references(world: World) -> tuple[Reference, ...]:
-    """Every reference of pods, Ingresses and scalers that must be met; optional ones and holes are left out."""
+    """Every reference of pods, Ingresses, scalers and stores that must be met; without optional ones and holes."""
     found = [reference for pod in every_pod(world) for reference in _of_pod(pod)]
     found += [reference for pod in every_pod(world) for reference in _of_containers(pod)]
     found += _of_ingresses(world)
     found += _of_authentications(world)
+    found += _of_stores(world)
     return tuple(item for item in found if item.name and not has_hole(item.name))
 
 
@@ -137,6 +138,24 @@ def _of_authentications(world: World) -> Iterator[Reference]:
     for found in world.of_kind("TriggerAuthentication"):
         for path, item in items(found.value, "spec", "secretTargetRef"):
             yield Reference(found, (*path, "name"), "Secret", _name(item, "name"), text(item, "key"))
+
+
+_ACCOUNT_OF_STORE = (
+    ("vault", "auth", "kubernetes", "serviceAccountRef", "name"),
+    ("vault", "auth", "jwt", "kubernetesServiceAccountToken", "serviceAccountRef", "name"),
+    ("aws", "auth", "jwt", "serviceAccountRef", "name"),
+    ("azurekv", "serviceAccountRef", "name"),
+    ("gcpsm", "auth", "workloadIdentity", "serviceAccountRef", "name"),
+    ("kubernetes", "auth", "serviceAccount", "name"),
+)
+"""Where a SecretStore of External Secrets names the account of its own namespace that it signs in with."""
+
+
+def _of_stores(world: World) -> Iterator[Reference]:
+    for found in world.of_kind("SecretStore"):
+        for path in _ACCOUNT_OF_STORE:
+            place = ("spec", "provider", *path)
+            yield Reference(found, place, "ServiceAccount", _name(found.value, *place))
 
 
 _NAMED_FIELDS = {

@@ -13,6 +13,7 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.lint.values import has_hole, items, look, mapping, text
+from provisioner.lint.world import Object, World
 
 KINDS = (
     "list",
@@ -96,6 +97,12 @@ def fields(inner: str) -> tuple[str, ...]:
 def is_go(spec: Mapping[str, Any]) -> bool:
     """Whether the ApplicationSet uses Go templates."""
     return spec.get("goTemplate") is True
+
+
+def sets(world: World) -> Iterator[tuple[Object, Mapping[str, Any]]]:
+    """Every ApplicationSet, and its spec."""
+    for found in world.of_kind("ApplicationSet"):
+        yield found, mapping(found.value, "spec")
 
 
 def kinds(generator: Any) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""ApplicationSets of Argo CD: templates, generators, and what goes when the set goes.
+"""ApplicationSets of Argo CD: templates and generators.
 
 An ApplicationSet fills parameters of generators into a template, by Go templates (`goTemplate: true`, `{{.name}}`) or
 by plain replacement (`{{name}}`).
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from provisioner.domain.finding import Severity
-from provisioner.lint.joins.applications import FINALIZER
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.argocd._generators import (
     Expression,
@@ -23,19 +22,15 @@ from provisioner.lint.rules.argocd._generators import (
     is_go,
     kinds,
     makes_several,
+    sets,
     template_parts,
 )
-from provisioner.lint.values import items, look, mapping, text
-from provisioner.lint.world import Object, World
+from provisioner.lint.values import items, text
+from provisioner.lint.world import World
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+|\[[0-9]+\])*")
 _WORDS_OF_GO = {"end", "else", "now", "break", "continue", "uuidv4", "nil", "true", "false"}
 _OPTIONS = tuple(f"missingkey={value}" for value in ("default", "invalid", "zero", "error"))
-
-
-def _sets(world: World) -> Iterator[tuple[Object, Mapping[str, Any]]]:
-    for found in world.of_kind("ApplicationSet"):
-        yield found, mapping(found.value, "spec")
 
 
 @rule("applicationset-template-style", Severity.ERROR)
@@ -46,7 +41,7 @@ def applicationset_template_style(world: World) -> Iterator[Hit]:
     generated. Without it a parameter is `{{name}}`; `{{.name}}`, pipes and `if` stay in the text as they are
     (applicationset, Go Template).
     """
-    for found, spec in _sets(world):
+    for found, spec in sets(world):
         names = _given(spec)
         for base, part in template_parts(spec):
             for expression in expressions(part, ("spec", *base)):
@@ -95,7 +90,7 @@ def applicationset_missing_key(world: World) -> Iterator[Hit]:
     Go templates print `<no value>` for a key that is not there, which then stands in a path, a name or a value. The
     documentation recommends `goTemplateOptions: ["missingkey=error"]` (applicationset, Go Template).
     """
-    for found, spec in _sets(world):
+    for found, spec in sets(world):
         options = [item for _, item in items(spec, "goTemplateOptions")]
         if is_go(spec) and "missingkey=error" not in options:
             yield Hit(
@@ -113,7 +108,7 @@ def applicationset_option_unknown(world: World) -> Iterator[Hit]:
     `goTemplateOptions` holds `missingkey=default`, `invalid`, `zero` or `error`; Go panics on anything else, and
     nothing is generated.
     """
-    for found, spec in _sets(world):
+    for found, spec in sets(world):
         for path, item in items(spec, "goTemplateOptions"):
             if isinstance(item, str) and item not in _OPTIONS:
                 yield Hit(
@@ -131,7 +126,7 @@ def applicationset_default_with_missing_key(world: World) -> Iterator[Hit]:
     With `missingkey=error` the lookup fails before `default` is asked (argo-cd issue 20594). `dig "name" "fallback" .`
     or `get . "name" | default "fallback"` look without failing. Nothing is said about keys that every element has.
     """
-    for found, spec in _sets(world):
+    for found, spec in sets(world):
         if "missingkey=error" not in [item for _, item in items(spec, "goTemplateOptions")]:
             continue
         sure = _sure_keys(spec)
@@ -165,7 +160,7 @@ def applicationset_unknown_parameter(world: World) -> Iterator[Hit]:
     It becomes `<no value>`, or stays as `{{name}}` in the text, or fails, by style and options: never what was meant.
     Only said where all generators are of kinds whose parameters are known.
     """
-    for found, spec in _sets(world):
+    for found, spec in sets(world):
         go = is_go(spec)
         names = _given(spec)
         if names is None:
@@ -195,7 +190,7 @@ def applicationset_parameter_not_everywhere(world: World) -> Iterator[Hit]:
 
     The Application of that element gets `<no value>` or `{{name}}` in the place of it, or is not generated at all.
     """
-    for found, spec in _sets(world):
+    for found, spec in sets(world):
         joined = [(path, generator) for path, generator, _ in generators(spec) if "merge" not in path]
         used = {
             name
@@ -230,7 +225,7 @@ def applicationset_name_not_unique(world: World) -> Iterator[Hit]:
     Argo CD refuses to generate anything when two Applications have one name ("contains applications with duplicate
     name"). A matrix needs a parameter of both of its generators in the name.
     """
-    for found, spec in _sets(world):
+    for found, spec in sets(world):
         name = text(spec, "template", "metadata", "name")
         if not name:
             continue
@@ -272,76 +267,6 @@ def _expressions_of(written: str) -> tuple[str, ...]:
     return tuple(found.inner for found in expressions(written))
 
 
-@rule("applicationset-deletion-wipes", Severity.INFO)
-def applicationset_deletion_wipes(world: World) -> Iterator[Hit]:
-    """Deleting an ApplicationSet, or an element of its generator, deletes what was delivered.
-
-    By default the set owns its Applications and they cascade (argo-cd issues 29600, 16721 and 18201): a renamed set
-    or a moved folder ends every model server. `syncPolicy.preserveResourcesOnDeletion: true` keeps what runs,
-    `applicationsSync: create-update` keeps the Applications when an element goes.
-    """
-    for found, spec in _sets(world):
-        if not _is_kept(spec) and not _unsteady(spec):
-            yield _wiping(found, spec, f"everything that it delivered goes with it: `{found.name}`")
-
-
-_UNSTEADY = {"clusters", "clusterDecisionResource", "scmProvider", "plugin"}
-"""Generators whose elements come and go without a commit."""
-
-
-def _unsteady(spec: Mapping[str, Any]) -> str | None:
-    found = (kind for _, generator, _ in generators(spec) for kind in kinds(generator) if kind in _UNSTEADY)
-    return next(found, None)
-
-
-@rule("applicationset-forgets-cluster", Severity.WARNING)
-def applicationset_forgets_cluster(world: World) -> Iterator[Hit]:
-    """An ApplicationSet deletes the workloads of a cluster, or repository, that only its generator lost sight of.
-
-    A changed label, a renewed cluster Secret or a failing API takes the element away; its Application goes, and by
-    default everything that it delivered (argo-cd issues 29600 and 16721). `syncPolicy.applicationsSync: create-update`
-    keeps the Applications, `preserveResourcesOnDeletion: true` what runs.
-    """
-    for found, spec in _sets(world):
-        unsteady = _unsteady(spec)
-        if unsteady and not _is_kept(spec):
-            yield _wiping(found, spec, f"an element that it loses takes its workloads along: `{unsteady}`")
-
-
-def _is_kept(spec: Mapping[str, Any]) -> bool:
-    policy = mapping(spec, "syncPolicy")
-    is_kept = policy.get("preserveResourcesOnDeletion") is True
-    return is_kept or policy.get("applicationsSync") in ("create-only", "create-update")
-
-
-def _wiping(found: Object, spec: Mapping[str, Any], fact: str) -> Hit:
-    return Hit(
-        at=found,
-        path=("spec", "syncPolicy") if mapping(spec, "syncPolicy") else ("spec",),
-        message=f"deleting applications: {fact}",
-        fix="set `syncPolicy.preserveResourcesOnDeletion: true`, or `applicationsSync: create-update`",
-    )
-
-
-@rule("applicationset-preserve-undone", Severity.WARNING)
-def applicationset_preserve_undone(world: World) -> Iterator[Hit]:
-    """An ApplicationSet preserves what it delivered, but its template cascades all the same.
-
-    `preserveResourcesOnDeletion` only leaves the finalizer out of the generated Applications; one that the template
-    itself carries stays, and deletes everything.
-    """
-    for found, spec in _sets(world):
-        finalizers = [item for _, item in items(spec, "template", "metadata", "finalizers") if isinstance(item, str)]
-        is_preserved = look(spec, "syncPolicy", "preserveResourcesOnDeletion") is True
-        if is_preserved and any(item.startswith(FINALIZER) for item in finalizers):
-            yield Hit(
-                at=found,
-                path=("spec", "template", "metadata", "finalizers"),
-                message=f"preserving resources: the template's finalizer deletes them: `{FINALIZER}`",
-                fix="remove the finalizer from the template",
-            )
-
-
 @rule("applicationset-name-no-label", Severity.ERROR)
 def applicationset_name_no_label(world: World) -> Iterator[Hit]:
     """The name of generated Applications takes in a path or an address.
@@ -350,7 +275,7 @@ def applicationset_name_no_label(world: World) -> Iterator[Hit]:
     `path.basename`, `path.basenameNormalized`, `nameNormalized` and `normalize` make good names (applicationset, Git
     and Cluster Generator).
     """
-    for found, spec in _sets(world):
+    for found, spec in sets(world):
         for one in expressions(text(spec, "template", "metadata", "name")):
             if re.fullmatch(r"\.?(path|path\.path|server|url)", one.inner):
                 yield Hit(
@@ -368,7 +293,7 @@ def applicationset_path_is_a_map(world: World) -> Iterator[Hit]:
     With Go templates `.path` is an object; it is printed as `map[basename:…]`. The path itself is `.path.path`
     (applicationset, Git Generator).
     """
-    for found, spec in _sets(world):
+    for found, spec in sets(world):
         has_git = any("git" in kinds(generator) for _, generator, _depth in generators(spec))
         for base, part in template_parts(spec) if has_git and is_go(spec) else ():
             for one in expressions(part, ("spec", *base)):

@@ -132,6 +132,31 @@ def helm_parameter_no_text(world: World) -> Iterator[Hit]:
                 )
 
 
+_UNESCAPED = re.compile(r"(?<!\\)\.(?:[a-z0-9-]+\.)*(?:io|com|org|net|dev|sh|ai|cloud)/")
+"""A dot before the last part of a domain, which `--set` takes for the end of a key."""
+
+
+@rule("helm-parameter-dots-unescaped", Severity.ERROR)
+def helm_parameter_dots_unescaped(world: World) -> Iterator[Hit]:
+    """The name of a parameter for Helm holds a label with a domain, and its dots are not escaped.
+
+    `helm --set nodeSelector.nvidia.com/gpu.product=…` makes a map `nvidia` with a key `com/gpu`; the chart prints a
+    map where a text belongs, and the API server refuses it. A dot inside of a key is written `\\.`.
+    """
+    for app, source, helm in _charts(world):
+        for path, item in items(helm, "parameters"):
+            name = literal(item, "name") or ""
+            found = re.search(r"^(.*?)([a-z0-9-]+\.(?:[a-z0-9-]+\.)*(?:io|com|org|net|dev|sh|ai|cloud)/.*)$", name)
+            if found and _UNESCAPED.search(f".{name}"):
+                escaped = f"{found[1]}{found[2].replace('.', chr(92) + '.')}"
+                yield Hit(
+                    at=app.at,
+                    path=(*source.path, "helm", *path, "name"),
+                    message=f"handing parameter to Helm: a dot ends a key, also in a label: `{name}`",
+                    fix=f"escape the dots of the label, such as `{escaped}`, or write it in `valuesObject`",
+                )
+
+
 @rule("helm-parameter-changes-type", Severity.WARNING)
 def helm_parameter_changes_type(world: World) -> Iterator[Hit]:
     """A parameter that the chart wants as a text becomes a number or a boolean.

@@ -10,10 +10,12 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
-from provisioner.lint.joins.scaling import Scaler, scalers
+from provisioner.lint.joins.quantities import running
+from provisioner.lint.joins.scaling import Scaler, pods_made_by, scalers
+from provisioner.lint.joins.scaling import target as scaled
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look, mapping, whole
-from provisioner.lint.world import World
+from provisioner.lint.values import Hole, has_hole, items, literal, look, mapping, whole
+from provisioner.lint.world import Container, World, same_namespace
 
 _BLOCKS = {
     "Resource": "resource",
@@ -103,6 +105,48 @@ def scaler_metric_target_unfit(world: World) -> Iterator[Hit]:
             message = f"scaling {scaler.name}: a metric of type {kind} cannot be held against `{found}`"
             fix = f"set {' or '.join(_ALLOWED[kind])}"
             yield Hit(at=scaler.at, path=(*path, _BLOCKS[kind], "target"), message=message, fix=fix)
+
+
+@rule("scaler-utilization-without-request", Severity.WARNING)
+def scaler_utilization_without_request(world: World) -> Iterator[Hit]:
+    """An autoscaler holds CPU or memory against a share of what pods request, and a container requests none.
+
+    The controller reports `missing request for cpu` and never scales. A limit counts as a request, and so does what a
+    LimitRange of the namespace gives containers; one that the folder does not hold may.
+    """
+    for scaler, path, metric, kind in _metrics(world):
+        name = literal(metric, _BLOCKS[kind], "name")
+        is_share = mapping(metric, _BLOCKS[kind], "target").get("averageUtilization") is not None
+        if kind not in ("Resource", "ContainerResource") or not is_share or name not in ("cpu", "memory"):
+            continue
+        only = literal(metric, "containerResource", "container")
+        for pod in pods_made_by(scaled(scaler, world), world) if not _is_defaulted(world, scaler, name) else ():
+            lacking = [one.name for one in running(pod) if only in (None, one.name) and not _requests(one, name)]
+            if lacking:
+                message = (
+                    f"scaling {scaler.name}: container {lacking[0]} requests nothing of what is measured: `{name}`"
+                )
+                fix = f"add resources.requests.{name} to it"
+                yield Hit(at=scaler.at, path=(*path, _BLOCKS[kind]), message=message, fix=fix)
+
+
+def _requests(container: Container, name: str) -> bool:
+    """Whether a container requests a resource, or may: a hole can be anything."""
+    resources = look(container.value, "resources")
+    parts = [look(resources, part) for part in ("requests", "limits")]
+    is_open = isinstance(resources, Hole) or any(isinstance(part, Hole) for part in parts)
+    return is_open or any(look(part, name) is not None for part in parts)
+
+
+def _is_defaulted(world: World, scaler: Scaler, name: str) -> bool:
+    """Whether a LimitRange of the namespace gives containers a request."""
+    return any(
+        look(item, part, name) is not None
+        for found in world.of_kind("LimitRange")
+        if same_namespace(found.namespace, scaler.at.namespace)
+        for _, item in items(found.value, "spec", "limits")
+        for part in ("defaultRequest", "default")
+    )
 
 
 @rule("scaler-metric-target-type-differs", Severity.WARNING)

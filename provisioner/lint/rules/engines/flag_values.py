@@ -133,6 +133,29 @@ _ELSEWHERE: Mapping[str, Mapping[EngineKind, str]] = {
 """Flags of one engine that others do not have, and what they call it."""
 
 
+_TAKE_ONE = frozenset(
+    ("port", "host", "context", "tensor", "pipeline", "data", "memory share", "quantization", "download", "revision")
+)
+"""What every engine's flag for it takes exactly one value for."""
+_VLLM_TAKE_ONE = VLLM_WHOLE | VLLM_DECIMAL | VLLM_AMOUNTS | frozenset(("--dtype", "--kv-cache-dtype", "--load-format"))
+
+
+@rule("engine-flag-without-value", Severity.ERROR)
+def engine_flag_without_value(world: World) -> Iterator[Hit]:
+    """A flag that takes a value is followed by another flag, or by nothing.
+
+    The value was lost, as a rule with a line of the list. The engine ends with `expected one argument` before it loads
+    anything.
+    """
+    for engine in engines(world):
+        one_each = {name for concept in _TAKE_ONE for name in engine.profile.flags.get(concept, ())}
+        one_each |= _VLLM_TAKE_ONE if engine.kind is EngineKind.VLLM else frozenset()
+        for flag in engine.flags:
+            if flag.value is None and not flag.is_unknown and flag.name in one_each:
+                message = f"reading arguments of {engine.kind}: no value stands behind `{flag.name}`"
+                yield _hit(engine, flag, message, "write the value as the next item of the list, or remove the flag")
+
+
 @rule("engine-flag-of-another", Severity.ERROR)
 def engine_flag_of_another(world: World) -> Iterator[Hit]:
     """A model server is given a flag of another one.
@@ -161,6 +184,29 @@ def engine_input_fills_context(world: World) -> Iterator[Hit]:
         if engine.kind is EngineKind.TGI and flag and given is not None and total is not None and given >= total:
             message = f"reading arguments of {engine.kind}: {flag.name} must be below {total:g}: `{given:g}`"
             yield _hit(engine, flag, message, "raise --max-total-tokens, or take shorter prompts")
+
+
+_LEAST_SLOT = 1024
+"""Tokens in which hardly a question and its answer fit."""
+_NO_CHAT = ("--embedding", "--embeddings", "--reranking", "--rerank", "--kv-unified", "-kvu")
+
+
+@rule("engine-slots-too-short", Severity.WARNING)
+def engine_slots_too_short(world: World) -> Iterator[Hit]:
+    """llama.cpp divides its context by its slots, and hardly a question fits into what each gets.
+
+    `--ctx-size` is the context of all slots together: 8192 tokens with `--parallel 32` are 256 for each request, and
+    longer ones are refused or cut. With `--kv-unified` slots share one context; servers for embeddings need little.
+    """
+    for engine in engines(world):
+        if engine.kind is not EngineKind.LLAMA_CPP or any(engine.has(name) for name in _NO_CHAT):
+            continue
+        context, slots, flag = engine.count("context", 0), engine.count("slots"), engine.find("slots")
+        if context and slots and slots > 1 and context // slots < _LEAST_SLOT:
+            message = f"dividing {context} tokens of context by {slots} slots: each request gets `{context // slots}`"
+            path = flag.path if flag else engine.container.path
+            fix = f"set --ctx-size to {slots} times the tokens of one request, or take fewer slots"
+            yield Hit(at=engine.pod.owner, path=path, message=message, fix=fix)
 
 
 @rule("engine-batch-too-small", Severity.ERROR)

@@ -263,13 +263,17 @@ def _is_watched(engine: Engine, world: World) -> bool:
 def engine_metrics_off(world: World) -> Iterator[Hit]:
     """Somebody reads the metrics of an engine that exposes none.
 
-    SGLang has no `/metrics` without `--enable-metrics`, llama.cpp none without `--metrics`, and vLLM with
-    `--disable-log-stats` leaves its own out. The scrape fails or is empty, and scalers and alerts see nothing.
+    SGLang has no `/metrics` without `--enable-metrics`, llama.cpp none without `--metrics`, Triton none with
+    `--allow-metrics=false`, and vLLM with `--disable-log-stats` leaves its own out. The scrape fails or is empty, and
+    scalers and alerts see nothing.
     """
     for engine in engines(world):
         if engine.kind is EngineKind.VLLM:
             flag = engine.find("--disable-log-stats")
             off = flag is not None and flag.value not in ("false", "False")
+        elif engine.kind is EngineKind.TRITON:
+            flag = engine.find("--allow-metrics")
+            off = flag is not None and flag.value in ("false", "False", "0")
         else:
             flag = None
             off = "metrics" in engine.profile.flags and engine.find("metrics") is None and engine.is_complete
@@ -325,12 +329,13 @@ def _metrics_port(engine: Engine) -> int | None:
 
 @rule("monitor-on-api-port", Severity.WARNING)
 def monitor_on_api_port(world: World) -> Iterator[Hit]:
-    """A monitor scrapes Triton on the port of its HTTP API, which has no metrics.
+    """A monitor scrapes Triton on a port that has no metrics, such as that of its HTTP API.
 
     Triton serves them on a port of their own, 8002 unless `--metrics-port` says otherwise.
     """
     for engine in engines(world):
-        if engine.kind is not EngineKind.TRITON or engine.port is None or not engine.is_alone:
+        right = _metrics_port(engine)
+        if engine.kind is not EngineKind.TRITON or right is None or not engine.is_alone:
             continue
         through_services = {
             look(way.through.value, *way.path, "name"): port_number(engine, way.port)
@@ -341,8 +346,8 @@ def monitor_on_api_port(world: World) -> Iterator[Hit]:
                 for path, item in items(monitor.value, "spec", field):
                     name = text(item, "port")
                     number = through_services.get(name) if field == "endpoints" else port_number(engine, name)
-                    if name and number == engine.port:
+                    if name and number is not None and number != right:
                         where = engine.pod.owner.title
-                        message = f"scraping {where}: Triton has no metrics on the port of its API: `{name}`"
-                        fix = "name the port of its metrics, 8002 by default"
+                        message = f"scraping {where}: Triton has its metrics on {right}, not on {number}: `{name}`"
+                        fix = f"name the port of its metrics, or start it with --metrics-port={number}"
                         yield Hit(at=monitor, path=(*path, "port"), message=message, fix=fix)

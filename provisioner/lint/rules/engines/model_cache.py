@@ -193,6 +193,38 @@ def engine_without_scratch(world: World) -> Iterator[Hit]:
             yield Hit(at=engine.pod.owner, path=path, message=message, fix=f"mount an emptyDir at {folder}")
 
 
+_FOR_MODELS = re.compile(r"(?i)(^|[/_-])(hf|hub|huggingface|models?|weights|cache)($|[/_-])")
+_NOT_FOR_MODELS = re.compile(r"(?i)vllm|torch|triton|compile|flashinfer|lora|adapter")
+
+
+def _is_kept(mount: Mount) -> bool:
+    """Whether what is written to a mount outlives the pod."""
+    return any(kind in mapping(mount.volume) for kind in ("persistentVolumeClaim", "hostPath", "nfs")) or bool(
+        mount.claim
+    )
+
+
+@rule("cache-volume-unused", Severity.WARNING)
+def cache_volume_unused(world: World) -> Iterator[Hit]:
+    """A volume for models is mounted, and the download goes somewhere else.
+
+    HF_HOME, HF_HUB_CACHE, `--download-dir` or their defaults name a folder on none of the container's mounts, and
+    nothing in its flags and variables speaks of the volume that is called like a cache. It stays empty, and every new
+    pod downloads the model again to its own disk.
+    """
+    for engine in engines(world):
+        folder = cache_folder(engine)
+        if folder is None or not is_hub_name(engine) or _cache_mount(engine, world) is not None:
+            continue
+        spoken = " ".join((*engine.container.arguments, *engine.environment.values()))
+        for mount in mounts(engine, world):
+            is_meant = _FOR_MODELS.search(mount.where) and not _NOT_FOR_MODELS.search(mount.where)
+            if is_meant and _is_kept(mount) and not mount.read_only and mount.where not in spoken:
+                message = f"keeping {engine.model}: it is downloaded to `{folder}`, the volume is at `{mount.where}`"
+                fix = f"set HF_HOME to {mount.where}, or mount the volume at {folder}"
+                yield Hit(at=engine.pod.owner, path=mount.path, message=message, fix=fix)
+
+
 @rule("weights-lost-with-pod", Severity.INFO)
 def weights_lost_with_pod(world: World) -> Iterator[Hit]:
     """Large weights are downloaded anew for every pod.

@@ -11,7 +11,7 @@ from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._reach import Probe, port_number, probe, probes, service_ways
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import look, text, whole
-from provisioner.lint.world import World
+from provisioner.lint.world import Container, PodTemplate, World
 
 _SERVERS = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
 _GENERATES = re.compile(r"health_generate|/completions|/generate|/embeddings|/infer\b")
@@ -232,6 +232,44 @@ def grace_period_short(world: World) -> Iterator[Hit]:
             yield Hit(at=engine.pod.owner, path=path, message=message, fix="allow 60 s or more")
 
 
+_ENDS_WITHIN = {EngineKind.TRITON: "--exit-timeout-secs", EngineKind.VLLM: "--shutdown-timeout"}
+
+
+@rule("exit-timeout-beyond-grace", Severity.WARNING)
+def exit_timeout_beyond_grace(world: World) -> Iterator[Hit]:
+    """A model server wants to wait longer for running requests than the kubelet lets it live.
+
+    Triton's `--exit-timeout-secs` and vLLM's `--shutdown-timeout` begin after the preStop hook, the grace period before
+    it. When it is over, the kubelet kills the server, and the requests that it waited for break off.
+    """
+    for engine in engines(world):
+        name = _ENDS_WITHIN.get(engine.kind)
+        flag = engine.find(name) if name else None
+        seconds = engine.number(name) if name else None
+        grace = _grace(engine.pod)
+        slept = _slept(engine.container) or 0
+        if flag is not None and seconds is not None and grace is not None and seconds + slept > grace:
+            message = (
+                f"stopping {engine.kind}: it waits {slept + seconds:.0f} s, the kubelet kills it after `{grace} s`"
+            )
+            fix = f"raise terminationGracePeriodSeconds above it, or lower {flag.name}"
+            yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix=fix)
+
+
+def _grace(pod: PodTemplate) -> int | None:
+    """Seconds until a pod that is to end is killed, None where they are not known."""
+    is_told = look(pod.spec, "terminationGracePeriodSeconds") is not None
+    return whole(pod.spec, "terminationGracePeriodSeconds") if is_told else 30
+
+
+def _slept(container: Container) -> int | None:
+    """Seconds that a container's preStop hook sleeps, None where it has none that does."""
+    hook = look(container.value, "lifecycle", "preStop")
+    words = " ".join(str(item) for item in look(hook, "exec", "command") or () if isinstance(item, str | int))
+    slept = re.search(r"\bsleep (\d{1,6})\b", words)
+    return whole(hook, "sleep", "seconds") if slept is None else int(slept[1])
+
+
 @rule("pre-stop-beyond-grace", Severity.ERROR)
 def pre_stop_beyond_grace(world: World) -> Iterator[Hit]:
     """A container sleeps before its stop for as long as the whole grace period, or longer.
@@ -240,13 +278,9 @@ def pre_stop_beyond_grace(world: World) -> Iterator[Hit]:
     hears that it should end, and running requests break off.
     """
     for pod in world.pods:
-        grace = whole(pod.spec, "terminationGracePeriodSeconds")
-        limit = 30 if grace is None and look(pod.spec, "terminationGracePeriodSeconds") is None else grace
+        limit = _grace(pod)
         for container in pod.containers:
-            hook = look(container.value, "lifecycle", "preStop")
-            words = " ".join(str(item) for item in look(hook, "exec", "command") or () if isinstance(item, str | int))
-            slept = re.search(r"\bsleep (\d{1,6})\b", words)
-            seconds = whole(hook, "sleep", "seconds") if slept is None else int(slept[1])
+            seconds = _slept(container)
             if limit is not None and seconds is not None and seconds >= limit:
                 path = (*container.path, "lifecycle", "preStop")
                 message = f"stopping {container.name}: it sleeps {seconds} s, the whole grace period is `{limit} s`"

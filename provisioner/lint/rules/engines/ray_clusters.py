@@ -52,6 +52,27 @@ def _differ(pattern: re.Pattern[str], one: str, other: str) -> bool:
     return first is not None and second is not None and first[1] != second[1]
 
 
+_RAY_IMAGE = re.compile(r"(^|/)rayproject/ray(-llm|-ml)?:v?([0-9]+\.[0-9]+\.[0-9]+)")
+
+
+@rule("ray-version-differs", Severity.ERROR)
+def ray_version_differs(world: World) -> Iterator[Hit]:
+    """A Ray cluster says another version of Ray than its image has.
+
+    KubeRay goes by `rayVersion` when it writes start commands, probes and the autoscaler, and documents that both must
+    be the same. Said for the images of the Ray project, whose tags begin with the version.
+    """
+    for kind, spec in _SPECS.items():
+        for found in world.of_kind(kind):
+            told = literal(found.value, *spec, "rayVersion")
+            image = literal(found.value, *spec, "headGroupSpec", "template", "spec", "containers", 0, "image") or ""
+            has = _RAY_IMAGE.search(image)
+            if told and has and told.removeprefix("v") != has[3]:
+                message = f"starting Ray {told}: the head's image has Ray `{has[3]}`"
+                fix = f'write rayVersion: "{has[3]}", or take the image of {told}'
+                yield Hit(at=found, path=(*spec, "rayVersion"), message=message, fix=fix)
+
+
 @rule("ray-images-differ", Severity.WARNING)
 def ray_images_differ(world: World) -> Iterator[Hit]:
     """Head and workers of a Ray cluster run different versions of one image.

@@ -102,22 +102,29 @@ def rollout_stuck_when_scaled_up(world: World) -> Iterator[Hit]:
             yield Hit(at=found, path=("spec", "strategy") if strategy else ("spec",), message=message, fix=fix)
 
 
+def _fill_nodes(gpus: int, count: int) -> bool:
+    """Whether so many pods of so many GPUs leave none on the nodes on which they are."""
+    is_half = 2 * gpus == _GPUS_OF_A_NODE and count % 2 == 0
+    return count > 0 and (gpus >= _GPUS_OF_A_NODE or is_half)
+
+
 @rule("rollout-wants-spare-node", Severity.WARNING)
 def rollout_wants_spare_node(world: World) -> Iterator[Hit]:
-    """A roll-out of pods that fill a whole GPU node starts with a pod more than there are replicas.
+    """A roll-out of pods that fill their GPU nodes starts with a pod more than there are replicas.
 
-    With maxUnavailable 0 (25 % of up to three replicas is 0 as well) a spare node with all its GPUs must be free, or
-    the new pod stays pending and the roll-out never ends. Said where the folder does not show how many nodes there are.
+    With maxUnavailable 0 (25 % of up to three replicas is 0 as well) a node must be free beside those of the replicas,
+    or the new pod stays pending and the roll-out never ends. A node has eight GPUs, which one pod of eight or two of
+    four take. Said where the folder does not show how many nodes there are.
     """
     for found in world.of_kind("Deployment"):
         count, pods = replicas(world, found), pods_made_by(found, world)
-        if count is None or count.least < 1 or not pods or pod_gpus(pods[0]) < _GPUS_OF_A_NODE or not _rolls(found):
+        gpus = pod_gpus(pods[0]) if pods else 0
+        if count is None or not _fill_nodes(gpus, count.least) or not _rolls(found):
             continue
         lacking, extra = _bounds(found, count.least)
         if lacking == 0 and extra and gpu_capacity(world, pods[0]) is None:
             strategy = look(found.value, "spec", "strategy") is not None
-            gpus = pod_gpus(pods[0])
-            message = f"rolling out {found.name}: a whole node must be free first, each pod takes `{gpus}` GPUs"
+            message = f"rolling out {found.name}: its nodes are full, one more must be free first, for `{gpus}` GPUs"
             fix = "set maxSurge: 0 and maxUnavailable: 1 (or strategy Recreate), unless a node is kept free"
             yield Hit(at=found, path=("spec", "strategy") if strategy else ("spec",), message=message, fix=fix)
 

@@ -15,6 +15,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import nearest_name
 from provisioner.lint.joins.applications import applications
 from provisioner.lint.joins.deliveries import deliveries
+from provisioner.lint.joins.model_names import sounds_like_inference
 from provisioner.lint.joins.selectors import selected
 from provisioner.lint.joins.services import services
 from provisioner.lint.joins.slips import meant
@@ -29,10 +30,6 @@ _INFERENCE_PATH = re.compile(
     r"|/(generate|generate_stream|predict|infer|inference|completion|invocations)\b|/api/(chat|generate|embed)"
 )
 _QUIET_PATH = re.compile(r"/(v[0-9]+/)?(health|healthz|livez|readyz|ready|metrics|version|ping|models)(/|$)")
-_INFERENCE_NAME = re.compile(
-    r"(^|[^a-z])(v?llms?|vllm|sglang|tgi|triton|llama|llama-cpp|mistral|mistralrs|qwen[0-9]*|gemma|deepseek|inference|models?|"
-    r"parakeet|whisper|embeddings?|openai|predictor|completions?)([^a-z]|$)"
-)
 _MADE_BY = re.compile(
     r"-(predictor(-default)?|kserve-workload-svc|epp(-service)?|head-svc|serve-svc|frontend|transformer)$"
 )
@@ -287,11 +284,6 @@ def is_inference_path(path: str) -> bool:
 def is_quiet_path(path: str) -> bool:
     """Whether a path answers at once: health, metrics, the list of models."""
     return _QUIET_PATH.search(path) is not None
-
-
-def sounds_like_inference(*names: str | None) -> bool:
-    """Whether a name says that it is about models."""
-    return any(name is not None and _INFERENCE_NAME.search(name.lower()) is not None for name in names)
 
 
 def rules(route: Object) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:

@@ -6,28 +6,60 @@ from collections.abc import Iterator
 
 from provisioner.catalog.fields import shown as quoted
 from provisioner.domain.finding import Severity
-from provisioner.lint.joins.selectors import equality, nothing_selected, selector
+from provisioner.lint.joins.pods import neighbours
+from provisioner.lint.joins.selectors import (
+    Selector,
+    equality,
+    near_misses,
+    nothing_selected,
+    selected_anywhere,
+    selector,
+)
+from provisioner.lint.model_servers import engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.routing._routes import GATEWAY_GROUP, shown
 from provisioner.lint.values import literal, look
-from provisioner.lint.world import World
+from provisioner.lint.world import Object, World
 
 _PICKERS = ("endpointPickerRef", "extensionRef")
+
+
+def _idle(world: World, *, surely: bool) -> Iterator[Hit]:
+    """Pools that select no pod; surely, where the folder holds model servers of the namespace, or a pod meant."""
+    for found in world.of_kind("InferencePool"):
+        written = look(found.value, "spec", "selector")
+        chosen = selector(written) if look(written, "matchLabels") is not None else equality(written)
+        why = nothing_selected(world, chosen, found) if chosen and chosen.is_certain and chosen.keys else None
+        if why is not None and chosen is not None and _shows_servers(world, chosen, found) == surely:
+            message = f"selecting pods: {why[0]}: {quoted(str(chosen))}"
+            yield Hit(at=found, path=("spec", "selector"), message=message, fix=why[1])
+
+
+def _shows_servers(world: World, chosen: Selector, pool: Object) -> bool:
+    """Whether the pods that a pool is for are in the folder: model servers, or pods that it nearly selects."""
+    pods = neighbours(world, pool)
+    is_served = any(engine.pod is pod for engine in engines(world) for pod in pods)
+    is_near = next(near_misses(chosen, pods), None) is not None
+    return is_served or is_near or any(True for _ in selected_anywhere(world, chosen))
 
 
 @rule("inference-pool-selects-nothing", Severity.ERROR)
 def inference_pool_selects_nothing(world: World) -> Iterator[Hit]:
     """An InferencePool selects no pod, so the endpoint picker has nobody to choose.
 
-    A pool looks for pods in its own namespace. Every request is answered with 503.
+    A pool looks for pods in its own namespace. Every request is answered with 503. Said where the folder holds model
+    servers of that namespace, or pods that were probably meant.
     """
-    for found in world.of_kind("InferencePool"):
-        written = look(found.value, "spec", "selector")
-        chosen = selector(written) if look(written, "matchLabels") is not None else equality(written)
-        why = nothing_selected(world, chosen, found) if chosen and chosen.is_certain and chosen.keys else None
-        if why is not None:
-            message = f"selecting pods: {why[0]}: {quoted(str(chosen))}"
-            yield Hit(at=found, path=("spec", "selector"), message=message, fix=why[1])
+    yield from _idle(world, surely=True)
+
+
+@rule("inference-pool-servers-not-shown", Severity.INFO)
+def inference_pool_servers_not_shown(world: World) -> Iterator[Hit]:
+    """An InferencePool selects no pod of the folder, which holds no model servers of its namespace.
+
+    They may be delivered from elsewhere. Until pods with these labels are there, every request is answered with 503.
+    """
+    yield from _idle(world, surely=False)
 
 
 @rule("inference-pool-picker-unknown", Severity.ERROR)

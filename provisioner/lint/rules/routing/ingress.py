@@ -13,7 +13,7 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.routing._ingresses import IngressPath, ingress_paths, ingresses
-from provisioner.lint.rules.routing._routes import is_address, shown
+from provisioner.lint.rules.routing._routes import is_address, serves_models, shown
 from provisioner.lint.values import has_hole, items, literal, look, mapping, text, whole
 from provisioner.lint.world import Object, World
 
@@ -55,6 +55,43 @@ def ingress_backend_unknown(world: World) -> Iterator[Hit]:
                     if other
                     else "name a Service of the namespace",
                 )
+
+
+@rule("ingress-backend-elsewhere", Severity.WARNING)
+def ingress_backend_elsewhere(world: World) -> Iterator[Hit]:
+    """An Ingress leads to a Service of a name that the folder holds in another namespace only.
+
+    An Ingress reaches Services of its own namespace and no others: requests are answered with 503. Said where the
+    folder shows nothing of the Ingress's namespace; a Service of the same name may be there all the same.
+    """
+    there = shown(world)
+    for ingress in ingresses(world):
+        for path, service in _backends(ingress):
+            name, own = literal(service, "name"), ingress.namespace
+            if not name or own is None or there.find("Service", name, own) or there.lacks("Service", name, own):
+                continue
+            spaces = {found.namespace for found in there.named("Service", name)}
+            if len(spaces) == 1:
+                other = spaces.pop()
+                message = f"routing to Service {name}: it is in namespace `{other}`, the Ingress in `{own}`"
+                fix = f"move the Ingress to namespace `{other}`"
+                yield Hit(at=ingress, path=(*path, "name"), message=message, fix=fix)
+
+
+@rule("ingress-exact-misses-api", Severity.WARNING)
+def ingress_exact_misses_api(world: World) -> Iterator[Hit]:
+    """An Ingress leads one path to a model server, and the API is below it.
+
+    `Exact` matches letter by letter: `/v1` is not `/v1/chat/completions`, and every call is answered with 404.
+    """
+    for ingress in ingresses(world):
+        for one in ingress_paths(ingress):
+            value = literal(one.value, "path") or ""
+            name = literal(one.value, "backend", "service", "name")
+            is_folder = text(one.value, "pathType") == "Exact" and value.rstrip("/") == "/v1"
+            if is_folder and serves_models(world, name, ingress.namespace):
+                message = f"matching path: Exact takes nothing below it: `{value}`"
+                yield Hit(at=ingress, path=(*one.path, "pathType"), message=message, fix="write `pathType: Prefix`")
 
 
 @rule("ingress-backend-by-address", Severity.ERROR)

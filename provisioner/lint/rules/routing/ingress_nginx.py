@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.model_names import sounds_like_inference
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.routing._ingresses import ingress_paths, ingresses
 from provisioner.lint.rules.routing._routes import (
     is_inference_path,
     is_quiet_path,
     serves_models,
-    sounds_like_inference,
 )
 from provisioner.lint.values import has_hole, literal, look, mapping, text
 from provisioner.lint.world import Object, World

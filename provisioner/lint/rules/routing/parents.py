@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.selectors import NAMESPACE_NAME, namespace_labels, selector
@@ -21,6 +22,7 @@ from provisioner.lint.rules.routing._routes import (
     listeners,
     parents,
     routes,
+    rules,
     shown,
 )
 from provisioner.lint.values import items, look, mapping, text
@@ -242,6 +244,43 @@ def route_hostname_not_served(world: World) -> Iterator[Hit]:
                     message=f"serving hostname: no listener of {found[0].owner.title} answers for it: `{hostname}`",
                     fix=f"use a name under: {known}",
                 )
+
+
+@rule("route-redirect-loops", Severity.WARNING)
+def route_redirect_loops(world: World) -> Iterator[Hit]:
+    """A redirect to HTTPS also takes the requests that came by HTTPS.
+
+    Without `sectionName` or `port` a route attaches to every listener of the Gateway. On the one for HTTPS a redirect
+    to `https` of the same name leads to itself: `too many redirects` for each request that no other route takes.
+    """
+    for one in _attachments(world):
+        loops = [path for path, part in rules(one.route) if _redirects_to_https(part)]
+        if not loops or one.route.kind != "HTTPRoute":
+            continue
+        names: list[str | None] = [name for _, name in hostnames(one.route)]
+        for found in one.fitting:
+            is_met = any(hosts_meet(name, found.hostname) for name in names or [None]) and not found.is_open
+            if found.protocol == "HTTPS" and is_met and _surely_allows(world, found, one.route):
+                message = f"redirecting to HTTPS: requests of the HTTPS listener are redirected too: `{found.name}`"
+                fix = "add the `sectionName` of the HTTP listener to the parent"
+                yield Hit(at=one.route, path=one.parent.path, message=message, fix=fix)
+                break
+
+
+def _redirects_to_https(part: Mapping[str, Any]) -> bool:
+    """Whether a rule redirects everything to itself by HTTPS."""
+    for _, item in items(part, "filters"):
+        redirect = mapping(item, "requestRedirect")
+        if redirect.get("scheme") == "https" and set(redirect) <= {"scheme", "statusCode", "port"}:
+            return redirect.get("port") in (None, 443)
+    return False
+
+
+def _surely_allows(world: World, listener: Listener, route: Object) -> bool:
+    """Whether a listener takes a route, and the folder shows it."""
+    is_chosen_by_label = look(listener.value, "allowedRoutes", "namespaces", "from") == "Selector"
+    is_known = not is_chosen_by_label or world.find("Namespace", route.namespace or "") is not None
+    return is_known and _allows_kind(listener, route) and _refused_namespace(world, listener, route) is None
 
 
 @rule("route-without-parent", Severity.ERROR)

@@ -5,14 +5,15 @@ Sources: Kueue documentation, "Cluster Queue", "Local Queue", "Resource Flavor".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 
 from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.quantities import amount, plain, pod_total
 from provisioner.lint.joins.selectors import namespace_labels, selector
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look, text
+from provisioner.lint.values import has_hole, items, look, text, whole
 from provisioner.lint.world import Object, PodTemplate, World
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
@@ -142,6 +143,54 @@ def kueue_quota_too_small(world: World) -> Iterator[Hit]:
                 )
                 fix = f"cover {resource} in the queue's resourceGroups with enough nominalQuota"
                 yield Hit(at=pod.owner, path=("metadata", "labels", _QUEUE), message=message, fix=fix)
+
+
+@rule("kueue-quota-below-group", Severity.ERROR)
+def kueue_quota_below_group(world: World) -> Iterator[Hit]:
+    """A group of a LeaderWorkerSet asks for more than its ClusterQueue has in all flavors together.
+
+    Kueue admits leader and workers of a group together or not at all, so its pods stay gated for ever. Queues of a
+    cohort may borrow and are left alone.
+    """
+    for owner, name, group in _groups(world):
+        local = world.find("LocalQueue", name, namespace=owner.namespace)
+        queue = world.find("ClusterQueue", text(local.value, "spec", "clusterQueue") or "") if local else None
+        if queue is None or any(look(queue.value, "spec", key) for key in ("cohort", "cohortName")):
+            continue
+        for resource, value in group.items():
+            quota = _quota(queue, resource)
+            if quota is not None and value > quota:
+                message = (
+                    f"queueing group: it asks for {plain(value)} of {resource}, {queue.title} has `{plain(quota)}`"
+                )
+                fix = f"raise nominalQuota of {resource} above it, or put the queue into a cohort to borrow from"
+                yield Hit(at=owner, path=("metadata", "labels", _QUEUE), message=message, fix=fix)
+
+
+def _groups(world: World) -> Iterator[tuple[Object, str, Mapping[str, Decimal]]]:
+    """LeaderWorkerSets that are queued, their queue, and what one group of each asks for."""
+    queued = {id(pod.owner): (pod.owner, name) for pod, name in _queued(world)}
+    for owner, name in queued.values():
+        size = whole(owner.value, "spec", "leaderWorkerTemplate", "size")
+        pods = {pod.path[-1]: pod_total(pod) for pod in world.pods if pod.owner is owner}
+        workers = pods.get("workerTemplate")
+        if owner.kind == "LeaderWorkerSet" and size and workers is not None:
+            leader = pods.get("leaderTemplate", workers)
+            names = {*leader, *workers}
+            yield owner, name, {one: leader.get(one, 0) + workers.get(one, 0) * Decimal(size - 1) for one in names}
+
+
+def _quota(queue: Object, resource: str) -> Decimal | None:
+    """How much of a resource the flavors of a queue have together; None where one is not known, or there is none."""
+    found = [
+        amount(look(entry, "nominalQuota"))
+        for _, group in items(queue.value, "spec", "resourceGroups")
+        for _, flavor in items(group, "flavors")
+        for _, entry in items(flavor, "resources")
+        if text(entry, "name") == resource
+    ]
+    known = [one for one in found if one is not None]
+    return sum(known, Decimal(0)) if known and len(known) == len(found) else None
 
 
 @rule("kueue-resources-differ", Severity.ERROR)

@@ -252,6 +252,27 @@ def anti_affinity_by_region(world: World) -> Iterator[Hit]:
                 yield Hit(at=pod.owner, path=path, message=message, fix=f"use {_HOSTNAME}, or {_ZONE}")
 
 
+@rule("anti-affinity-within-too-few-domains", Severity.ERROR)
+def anti_affinity_within_too_few_domains(world: World) -> Iterator[Hit]:
+    """Replicas must stand in zones (or on nodes) of their own, and the pod itself asks for fewer of these.
+
+    Required anti-affinity against one's own labels allows one pod for each value of `topologyKey`. With a nodeSelector,
+    or a node affinity, that names a single zone, the second replica stays Pending.
+    """
+    for pod in every_pod(world):
+        count = replicas(world, pod.owner)
+        for path, term in _affinity_terms(pod) if count else ():
+            key = text(term, "topologyKey")
+            asked = [
+                set(values) for _, (label, operator, values) in requirements(pod) if (label, operator) == (key, "In")
+            ]
+            places = min((len(values) for values in asked if values), default=None)
+            if count and places is not None and count.least > places:
+                message = f"placing replicas: one of {count.least} fits into each {key}, the pod asks for `{places}`"
+                fix = "prefer anti-affinity instead of requiring it, or ask for more of them"
+                yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+
+
 @rule("volume-in-another-zone", Severity.ERROR)
 def volume_in_another_zone(world: World) -> Iterator[Hit]:
     """A pod asks for one zone, and the volume behind its claim is in another.

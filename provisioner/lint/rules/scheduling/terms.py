@@ -5,7 +5,7 @@ Sources: validation of the Kubernetes API and its list of well-known labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
@@ -14,7 +14,7 @@ from provisioner.lint.joins.pods import every_pod
 from provisioner.lint.joins.selectors import pod_labels, selector
 from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import Hole, items, look, mapping, text
+from provisioner.lint.values import Hole, items, look, mapping, text, texts
 from provisioner.lint.world import PodTemplate, World
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -150,6 +150,22 @@ def _node_keys(pod: PodTemplate) -> Iterator[tuple[FieldPath, str]]:
     for kind in ("podAffinity", "podAntiAffinity"):
         for path, item in items(pod.spec, "affinity", kind, "requiredDuringSchedulingIgnoredDuringExecution"):
             yield pod.at(*path, "topologyKey"), text(item, "topologyKey") or ""
+        for path, item in items(pod.spec, "affinity", kind, "preferredDuringSchedulingIgnoredDuringExecution"):
+            place = (*path, "podAffinityTerm", "topologyKey")
+            yield pod.at(*place), text(item, "podAffinityTerm", "topologyKey") or ""
+
+
+_CONFUSED = {
+    "kubernetes.io/host": "kubernetes.io/hostname",
+    "kubernetes.io/node": "kubernetes.io/hostname",
+    "kubernetes.io/nodename": "kubernetes.io/hostname",
+    "kubernetes.io/region": "topology.kubernetes.io/region",
+    "kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/host": "kubernetes.io/hostname",
+    "topology.kubernetes.io/hostname": "kubernetes.io/hostname",
+    "topology.kubernetes.io/node": "kubernetes.io/hostname",
+}
+"""Labels under reserved domains that people write for others."""
 
 
 @rule("node-label-misspelt", Severity.ERROR)
@@ -163,9 +179,42 @@ def node_label_misspelt(world: World) -> Iterator[Hit]:
             domain, _, name = key.partition("/")
             known = [label.partition("/")[2] for label in _KNOWN_LABELS if label.partition("/")[0] == domain]
             near = meant(name, known) if name not in known else None
-            if near:
+            right = f"{domain}/{near}" if near else _CONFUSED.get(key)
+            if right:
                 message = f"placing pod: no node has such a label: {shown(key)}"
-                yield Hit(at=pod.owner, path=path, message=message, fix=f"did you mean `{domain}/{near}`?")
+                yield Hit(at=pod.owner, path=path, message=message, fix=f"did you mean `{right}`?")
+
+
+@rule("node-requirements-contradict", Severity.ERROR)
+def node_requirements_contradict(world: World) -> Iterator[Hit]:
+    """A pod asks for a node label by nodeSelector, and its required node affinity excludes that very value.
+
+    Both must hold, so no node ever fits and the pod stays Pending. Of several nodeSelectorTerms one must hold; said
+    where each of them contradicts.
+    """
+    required = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    for pod in every_pod(world):
+        wanted = texts(pod.spec, "nodeSelector")
+        terms = list(items(pod.spec, *required)) if wanted else []
+        against = [_contradiction(term, wanted) for _, term in terms]
+        if against and all(against):
+            path, (place, key) = terms[0][0], against[0] or ((), "")
+            message = f"placing pod: node affinity excludes what nodeSelector asks for: {shown(f'{key}={wanted[key]}')}"
+            fix = "ask for a label in one of both places"
+            yield Hit(at=pod.owner, path=pod.at(*path, *place), message=message, fix=fix)
+
+
+def _contradiction(term: Any, wanted: Mapping[str, str]) -> tuple[FieldPath, str] | None:
+    """Which expression of a term no node with the wanted labels meets, and the label."""
+    for place, item in items(term, "matchExpressions"):
+        key, operator, values = text(item, "key"), text(item, "operator"), look(item, "values") or []
+        value = wanted.get(key) if key else None
+        if key is None or value is None or not isinstance(values, list) or any(isinstance(one, Hole) for one in values):
+            continue
+        is_met = {"In": value in values, "NotIn": value not in values, "DoesNotExist": False}.get(operator or "", True)
+        if not is_met:
+            return place, key
+    return None
 
 
 @rule("spread-counts-no-pod", Severity.WARNING)

@@ -147,6 +147,23 @@ def binding_subject_missing(world: World) -> Iterator[Hit]:
             yield Hit(at=binding, path=(*path, "name"), message=message, fix=fix)
 
 
+@rule("binding-subject-elsewhere", Severity.WARNING)
+def binding_subject_elsewhere(world: World) -> Iterator[Hit]:
+    """A RoleBinding names a service account of another namespace, and the account of that name is in its own.
+
+    The folder holds the account beside the binding and shows nothing of the namespace that is named. The pods that
+    should have the rights get `forbidden` at run time.
+    """
+    for binding, path, name, namespace in _subjects(world):
+        own = binding.namespace
+        if binding.kind != "RoleBinding" or own is None or namespace in (None, own):
+            continue
+        is_shown = any(found.namespace in (namespace, None) for found in world.of_kind("ServiceAccount"))
+        if not is_shown and is_named(world, "ServiceAccount", name, own) and name != "default":
+            message = f"granting access: the account `{name}` is in namespace {own}, the binding names `{namespace}`"
+            yield Hit(at=binding, path=(*path, "namespace"), message=message, fix=f"write `namespace: {own}`")
+
+
 @rule("binding-role-missing", Severity.ERROR)
 def binding_role_missing(world: World) -> Iterator[Hit]:
     """A binding names a Role that the folder does not hold, though it holds others.

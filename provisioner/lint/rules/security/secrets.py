@@ -14,10 +14,10 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
-from provisioner.lint.credentials import is_secret_name, known_form, looks_secret
+from provisioner.lint.credentials import PRIVATE_KEY, is_secret_name, known_form, looks_secret
 from provisioner.lint.joins.pods import every_pod
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import Hole, has_hole, items, mapping, text
+from provisioner.lint.values import Hole, has_hole, items, mapping, text, texts
 from provisioner.lint.world import Object, World
 
 
@@ -56,6 +56,31 @@ def credential_in_manifest(world: World) -> Iterator[Hit]:
                     what = known_form(item) if isinstance(item, str) else None
                     if what:
                         yield _leak(pod.owner, (*container.path, *path), what)
+
+
+@rule("credential-in-secret-manifest", Severity.WARNING)
+def credential_in_secret_manifest(world: World) -> Iterator[Hit]:
+    """The manifest of a Secret holds what has the form of a real credential.
+
+    base64 hides nothing: whoever may read the repository has it, and it stays in the history. An ExternalSecret, a
+    SealedSecret or SOPS keeps the value elsewhere. Private keys are left alone: charts make them for webhooks.
+    """
+    for found, part, key, value in _contents(world):
+        what = known_form(value)
+        if what and what != PRIVATE_KEY:
+            message = f"keeping secret: this looks like {what}, committed with the manifest: `{key}`"
+            fix = "revoke it, and take the new one from an external store or an encrypted file"
+            yield Hit(at=found, path=(part, key), message=message, fix=fix)
+
+
+def _contents(world: World) -> Iterator[tuple[Object, str, str, str]]:
+    """Every entry of a Secret in plain text: the Secret, the field, the key, the text."""
+    for found, key, _, decoded in _data(world):
+        if decoded:
+            yield found, "data", key, decoded.decode("utf-8", "replace")
+    for found in world.of_kind("Secret"):
+        for key, value in texts(found.value, "stringData").items():
+            yield found, "stringData", key, value
 
 
 def _leak(owner: Object, path: FieldPath, what: str) -> Hit:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from provisioner.catalog.fields import FieldPath, shown
-from provisioner.domain.finding import Severity
+from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.pods import every_pod
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look, text
+from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Container, PodTemplate, World
 
 _VARIABLE = re.compile(r"(?<!\$)\$\(([A-Z][A-Z0-9_]+)\)")
@@ -51,6 +51,62 @@ def shell_ignores_arguments(world: World) -> Iterator[Hit]:
                     message = f"starting container {container.name}: the shell runs {shown(script)} without arguments"
                     fix = "write the whole line as one word, or leave the shell out"
                     yield Hit(at=pod.owner, path=(*container.path, "command"), message=message, fix=fix)
+
+
+@rule("command-file-missing", Severity.ERROR)
+def command_file_missing(world: World) -> Iterator[Hit]:
+    """A container runs or reads a file in a ConfigMap's volume, and the ConfigMap has no such entry.
+
+    A volume of a ConfigMap holds a file for each key and nothing else: the program ends with `No such file or
+    directory`. Said for words that are a path and nothing else, where the folder holds the ConfigMap.
+    """
+    for pod in every_pod(world):
+        maps = _config_maps(world, pod)
+        for container in pod.containers if maps else ():
+            for path, word in _paths(container):
+                found = _file_of(container, maps, word)
+                if found is not None and found[1] not in found[2]:
+                    name, key, keys = found
+                    message = f"starting container {container.name}: ConfigMap {name} has no entry {shown(key)}"
+                    near = nearest_name(key, keys)
+                    fix = f"did you mean `{near}`?" if near else f"it has: {', '.join(sorted(keys)) or 'nothing'}"
+                    yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+
+
+def _config_maps(world: World, pod: PodTemplate) -> Mapping[str, tuple[str, frozenset[str]]]:
+    """The names and files of the ConfigMaps that are mounted as a whole, by volume."""
+    found = {}
+    for _, volume in items(pod.spec, "volumes"):
+        name, known = text(volume, "configMap", "name"), mapping(volume, "configMap")
+        source = world.find("ConfigMap", name, namespace=pod.namespace) if name else None
+        if source is not None and not known.get("items") and known.get("optional") is not True:
+            keys = [key for part in ("data", "binaryData") for key in mapping(source.value, part)]
+            if not any(has_hole(key) for key in keys):
+                found[text(volume, "name") or ""] = (source.name, frozenset(map(str, keys)))
+    return found
+
+
+def _paths(container: Container) -> Iterator[tuple[FieldPath, str]]:
+    for part in ("command", "args"):
+        for path, item in items(container.value, part):
+            if isinstance(item, str) and not has_hole(item) and re.fullmatch(r"(/[\w.-]+)+", item):
+                yield (*container.path, *path), item
+
+
+def _file_of(
+    container: Container, maps: Mapping[str, tuple[str, frozenset[str]]], path: str
+) -> tuple[str, str, frozenset[str]] | None:
+    """The ConfigMap, the entry and all entries that a path leads to; None for a path elsewhere."""
+    around = [
+        (where.rstrip("/"), mount)
+        for _, mount in items(container.value, "volumeMounts")
+        if (where := text(mount, "mountPath")) and f"{path}/".startswith(f"{where.rstrip('/')}/")
+    ]
+    where, mount = max(around, key=lambda found: len(found[0]), default=("", None))
+    source = maps.get(text(mount, "name") or "\n")
+    if source is None or path == where or look(mount, "subPath") or look(mount, "subPathExpr"):
+        return None
+    return source[0], path.removeprefix(f"{where}/").partition("/")[0], source[1]
 
 
 @rule("argument-variable-undefined", Severity.WARNING)

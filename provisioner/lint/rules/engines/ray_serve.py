@@ -1,0 +1,89 @@
+"""Ray Serve's configuration in a RayService: a text that must be YAML, and replicas that need GPUs of the workers.
+
+Sources: KubeRay's RayService (`serveConfigV2` is handed to Ray Serve as it is), and Ray Serve's autoscaling and LLM
+guides: a deployment's replica that finds no GPUs stays pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from provisioner.domain.finding import Severity
+from provisioner.lint.joins.capacity import pod_gpus
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import has_hole, items, look, mapping, text, whole
+from provisioner.lint.world import Object, PodTemplate, World
+from provisioner.lint.yaml_text import parse_documents
+
+_CONFIG = ("spec", "serveConfigV2")
+_GROUPS = ("spec", "rayClusterConfig", "workerGroupSpecs")
+
+
+@rule("ray-serve-config-malformed", Severity.ERROR)
+def ray_serve_config_malformed(world: World) -> Iterator[Hit]:
+    """The text of a RayService's `serveConfigV2` is no YAML mapping with applications.
+
+    KubeRay hands it to Ray Serve, which refuses it: the cluster starts, holds its GPUs and serves nothing.
+    """
+    for found in world.of_kind("RayService"):
+        written = text(found.value, *_CONFIG)
+        if not written or has_hole(written):
+            continue
+        documents = list(parse_documents(written, file=found.file))
+        value = documents[0].value if len(documents) == 1 else None
+        trouble = next((oddity.message for one in documents for oddity in one.oddities), None)
+        if not isinstance(value, Mapping):
+            message = f"reading serveConfigV2 of {found.name}: {trouble or 'it is no mapping'}"
+            yield Hit(at=found, path=_CONFIG, message=message, fix="correct the indentation of the text")
+        elif not isinstance(value.get("applications"), list):
+            message = f"reading serveConfigV2 of {found.name}: it has no list of `applications`"
+            yield Hit(at=found, path=_CONFIG, message=message, fix="write `applications:` and a list below it")
+
+
+@rule("ray-serve-needs-more-workers", Severity.WARNING)
+def ray_serve_needs_more_workers(world: World) -> Iterator[Hit]:
+    """Ray Serve may want more replicas than the GPUs of all workers hold.
+
+    Ray's autoscaler adds workers up to `maxReplicas` of their groups; replicas beyond stay pending while requests queue
+    for them. GPUs of a replica are tensor_parallel_size times pipeline_parallel_size of the engine, or `num_gpus`.
+    """
+    for found in world.of_kind("RayService"):
+        have = _gpus_at_most(found)
+        wanted = [(most, gpus) for most, gpus in _deployments(found) if gpus]
+        need = sum(most * gpus for most, gpus in wanted)
+        if have is not None and need > have:
+            message = f"scaling {found.name}: its replicas may need {need:g} GPUs, the workers have at most `{have}`"
+            fix = "lower max_replicas, or raise maxReplicas of a worker group"
+            yield Hit(at=found, path=_CONFIG, message=message, fix=fix)
+
+
+def _gpus_at_most(found: Object) -> int | None:
+    """The GPUs of all workers at their upper bounds; None where there are none, or a bound is not known."""
+    total = 0
+    for path, group in items(found.value, *_GROUPS):
+        most = whole(group, "maxReplicas")
+        most = whole(group, "replicas") if most is None else most
+        if most is None:
+            return None
+        total += most * pod_gpus(PodTemplate(found, (*path, "template"))) * (whole(group, "numOfHosts") or 1)
+    return total or None
+
+
+def _deployments(found: Object) -> Iterator[tuple[int, float]]:
+    """Of every deployment that the configuration bounds: replicas at most, and the GPUs of one."""
+    written = text(found.value, *_CONFIG)
+    documents = list(parse_documents(written, file=found.file)) if written and not has_hole(written) else []
+    for _, application in items(documents[0].value, "applications") if len(documents) == 1 else ():
+        for _, model in items(application, "args", "llm_configs"):
+            engine = mapping(model, "engine_kwargs")
+            gpus = (whole(engine, "tensor_parallel_size") or 1) * (whole(engine, "pipeline_parallel_size") or 1)
+            yield _most(mapping(model, "deployment_config")), gpus
+        for _, deployment in items(application, "deployments"):
+            gpus = look(deployment, "ray_actor_options", "num_gpus")
+            yield _most(deployment), gpus if isinstance(gpus, int | float) and not isinstance(gpus, bool) else 0
+
+
+def _most(deployment: Mapping[str, Any]) -> int:
+    """Replicas of a deployment at most."""
+    return whole(deployment, "autoscaling_config", "max_replicas") or whole(deployment, "num_replicas") or 1
