@@ -7,6 +7,7 @@ import logging
 import stat
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from provisioner.domain.access import AccessRole
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import KeyId, RandomIds
-from provisioner.domain.key import key_digest
+from provisioner.domain.key import ApiKey, key_digest
 from provisioner.settings import Settings, read_settings
 from provisioner.store.sql import SqlStore, open_store
 from provisioner.wiring.bootstrap import BOOTSTRAP, ensure_administrator, write_first
@@ -97,6 +98,21 @@ async def test_a_server_with_a_file_of_its_own_that_comes_second_leaves_none(
     (key,) = await store.keys.list()
     (file,) = [other.operator_key_file for other in others if other.operator_key_file.exists()]
     assert key_digest(file.read_text().strip()) == key.digest
+
+
+async def test_who_wrote_the_file_keeps_it_when_another_server_was_first_to_store_its_key(
+    store: SqlStore, settings: Settings, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_first = store.keys.add_first
+
+    async def second(key: ApiKey, now: datetime) -> bool:
+        assert await add_first(replace(key, id=KeyId("key-of-the-other")), now)
+        return await add_first(key, now)
+
+    monkeypatch.setattr(store.keys, "add_first", second)
+    await start(store, settings, clock)
+    (key,) = await store.keys.list()
+    assert key.digest == key_digest(settings.operator_key_file.read_text().strip())
 
 
 async def test_a_revoked_bootstrap_key_stays_revoked_while_another_administers(
