@@ -30,7 +30,7 @@ REVISION_LABEL = "tenantry.io/revision"
 
 
 async def drain_replicas(attempt: EndpointAttempt, plan: EndpointPlan) -> Done | str:
-    """Done when no pod of the endpoint runs any more, else what is still there."""
+    """Done when no pod of the endpoint runs any more, of whichever revision, else what is still there."""
     return await _drain(attempt, plan, {ENDPOINT_LABEL: str(plan.endpoint)})
 
 
@@ -57,7 +57,8 @@ async def _drain(attempt: EndpointAttempt, plan: EndpointPlan, labels: Mapping[s
         return Done()
     tenant = attempt.world.tenant(plan)
     try:
-        await _hold(attempt, tenant, _scaler(plan), 0)
+        for scaler in await _scalers(tenant, plan, labels):
+            await _hold(attempt, tenant, scaler, 0)
         pods = await tenant.list(POD, namespace=TENANT_NAMESPACE, labels=labels)
     except RejectedError:  # a tenant cluster that refuses us can only be deleted; its replicas cannot be waited for
         return Done()
@@ -74,6 +75,14 @@ async def _hold(attempt: EndpointAttempt, tenant: Cluster, scaler: ObjectRef, nu
 
 def _scaler(plan: EndpointPlan) -> ObjectRef:
     return ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE)
+
+
+async def _scalers(tenant: Cluster, plan: EndpointPlan, labels: Mapping[str, str]) -> list[ObjectRef]:
+    """The scaler of the plan's revision, or those of all that the endpoint has."""
+    if REVISION_LABEL in labels:
+        return [_scaler(plan)]
+    found = await tenant.list(SCALED_OBJECT, namespace=TENANT_NAMESPACE, labels=labels)
+    return [ObjectRef(SCALED_OBJECT, str(item["metadata"]["name"]), TENANT_NAMESPACE) for item in found]
 
 
 async def _is_reachable(attempt: EndpointAttempt, plan: EndpointPlan) -> bool:

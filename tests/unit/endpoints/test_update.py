@@ -255,7 +255,7 @@ async def test_older_request_rolls_back(laptop: Installation) -> None:
 async def test_delete_ends_an_open_update_and_leaves_nothing_of_either_revision(laptop: Installation) -> None:
     operation = await laptop.submit_change(Verb.ENDPOINT_UPDATE, another())
     await until_step(laptop, operation, "drain")
-    done = await laptop.finish(await laptop.submit_delete(), turns=90)
+    done = await laptop.finish(await laptop.submit_delete(), turns=20)
     assert done.state is OperationState.SUCCEEDED, done
     assert (await laptop.store.operations.get(operation)).reason == "Superseded"
     assert await laptop.endpoint() is None
