@@ -55,28 +55,34 @@ class Worker:
         slots = asyncio.Semaphore(CONCURRENCY)
         async with asyncio.TaskGroup() as turns:
             while True:
-                await slots.acquire()
-                operation = await self._claim()
-                if operation is None:
+                free = await _acquire_all(slots)
+                claimed = await self._claim(free)
+                for operation in claimed:
+                    turn = turns.create_task(self._execute(operation))
+                    turn.add_done_callback(lambda _: slots.release())
+                for _ in range(free - len(claimed)):
                     slots.release()
+                if not claimed:
                     await self._idle()
-                    continue
-                turn = turns.create_task(self._execute(operation))
-                turn.add_done_callback(lambda _: slots.release())
 
     async def work_once(self) -> bool:
         """Give one due operation its turn; False when none is due."""
-        operation = await self._claim()
-        if operation is not None:
+        claimed = await self._claim(1)
+        for operation in claimed:
             await self._execute(operation)
-        return operation is not None
+        return bool(claimed)
 
-    async def _claim(self) -> Operation | None:
+    async def _claim(self, limit: int) -> list[Operation]:
         try:
-            return await self._store.claim(self._holder, self._clock.now(), verbs=tuple(self._verbs))
-        except (RetryableError, InvariantError) as error:  # the latter: an operation that this version cannot read
+            found = await self._store.claim_several(
+                self._holder, self._clock.now(), verbs=tuple(self._verbs), limit=limit
+            )
+        except (RetryableError, InvariantError) as error:
             logger.warning("nothing claimed: %s", error, extra={"action": "claim_missed"})
-            return None
+            return []
+        for unreadable in (one for one in found if isinstance(one, InvariantError)):
+            logger.warning("claimed and left to its lease: %s", unreadable, extra={"action": "claim_missed"})
+        return [one for one in found if isinstance(one, Operation)]
 
     async def _execute(self, operation: Operation) -> None:
         if operation.lease is None:
@@ -101,3 +107,13 @@ class Worker:
             async with asyncio.timeout(POLL_SECONDS):
                 await self._woken.wait()
         self._woken.clear()
+
+
+async def _acquire_all(slots: asyncio.Semaphore) -> int:
+    """Wait for a free slot, then take every one that is free; how many they are."""
+    await slots.acquire()
+    taken = 1
+    while not slots.locked():
+        await slots.acquire()
+        taken += 1
+    return taken

@@ -8,13 +8,23 @@ works behind a pooler in transaction mode.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import math
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
-from sqlalchemy import Connection, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy import Connection, Engine, Executable, Row, event, make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    DisconnectionError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.util import greenlet_spawn
 
 from provisioner.domain.errors import InvariantError, RejectedError, RetryableError
 
@@ -23,6 +33,9 @@ TRANSACTION_SECONDS = 10.0
 
 BUSY_SECONDS = 5.0
 """The longest SQLite waits for another process's write; a call that is given up meanwhile cannot end earlier."""
+
+IDLE_SECONDS = 1.0
+"""How long a connection to PostgreSQL may be unused before it is asked whether it still is one."""
 
 _CONNECT_SECONDS = 5
 _POOL_SIZE = 8
@@ -35,8 +48,11 @@ class Database:
     """Transactions on one database."""
 
     def __init__(self, engine: AsyncEngine) -> None:
-        self._writing = engine
-        self._reading = engine.execution_options(sqlite_begin="BEGIN DEFERRED")
+        # On PostgreSQL a read sees what is committed at each of its statements, in a transaction or not: BEGIN and
+        # COMMIT around it would be two round trips for nothing, so only writes ask for a transaction.
+        is_sqlite = engine.dialect.name == "sqlite"
+        self._reading = engine.execution_options(sqlite_begin="BEGIN DEFERRED") if is_sqlite else engine
+        self._writing = engine if is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
         # SQLite's own waiting for the writer before is a sleep in ever longer naps; a queue wakes the next one at once.
         self._writers = asyncio.Lock() if self.dialect == "sqlite" else nullcontext()
 
@@ -57,6 +73,14 @@ class Database:
         async with _transaction(self._writing, self._writers) as connection:
             yield connection
 
+    async def write_once(self, statement: Executable, values: Mapping[str, Any]) -> Sequence[Row[Any]]:
+        """Run a statement that writes and returns rows, which is a transaction by itself. Otherwise as `write`."""
+        if self.dialect == "sqlite":
+            async with self.write() as connection:
+                return (await connection.execute(statement, values)).all()
+        async with _translating():
+            return await greenlet_spawn(_run_once, self._reading.sync_engine, statement, values)
+
     async def close(self) -> None:
         """Close every connection."""
         await self._writing.dispose()
@@ -75,16 +99,18 @@ def open_database(url: str) -> Database:
     if driver.startswith("sqlite"):
         return Database(_sqlite_engine(parsed))
     arguments = {"prepare_threshold": None, "connect_timeout": _CONNECT_SECONDS}
-    return Database(
-        create_async_engine(
-            parsed,
-            connect_args=arguments,
-            pool_size=_POOL_SIZE,
-            max_overflow=0,
-            pool_pre_ping=True,
-            hide_parameters=True,
-        )
+    engine = create_async_engine(
+        parsed,
+        connect_args=arguments,
+        pool_size=_POOL_SIZE,
+        pool_use_lifo=True,  # the connection that was used last need not be asked whether it still is one
+        max_overflow=0,
+        isolation_level="AUTOCOMMIT",
+        skip_autocommit_rollback=True,
+        hide_parameters=True,
     )
+    _ping_what_was_idle(engine)
+    return Database(engine)
 
 
 def _unknown_database() -> RejectedError:
@@ -93,6 +119,23 @@ def _unknown_database() -> RejectedError:
         reason="DatabaseUnknown",
         hint="use sqlite:///path/to/file or postgresql://user@host/name",
     )
+
+
+def _ping_what_was_idle(engine: AsyncEngine) -> None:
+    """Replace connections that ended while nobody used them; what is in use all the time is not asked every time."""
+
+    @event.listens_for(engine.sync_engine, "checkin")
+    def note(_connection: object, record: Any) -> None:
+        record.info["used"] = time.monotonic()
+
+    @event.listens_for(engine.sync_engine, "checkout")
+    def ping(connection: Any, record: Any, _proxy: object) -> None:
+        if time.monotonic() - record.info.get("used", math.inf) < IDLE_SECONDS:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error:
+            raise DisconnectionError from None  # the pool connects anew
 
 
 def _sqlite_engine(url: Any) -> AsyncEngine:
@@ -116,11 +159,23 @@ def _sqlite_engine(url: Any) -> AsyncEngine:
     return engine
 
 
+def _run_once(engine: Engine, statement: Executable, values: Mapping[str, Any]) -> Sequence[Row[Any]]:
+    with engine.connect() as connection:
+        return connection.execute(statement, values).all()
+
+
 @asynccontextmanager
 async def _transaction(engine: AsyncEngine, turn: AbstractAsyncContextManager[None]) -> AsyncIterator[AsyncConnection]:
+    async with _translating(), turn, engine.begin() as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def _translating() -> AsyncIterator[None]:
+    """Bound the time of what is done inside, and turn the driver's errors into ours."""
     try:
-        async with asyncio.timeout(TRANSACTION_SECONDS), turn, engine.begin() as connection:
-            yield connection
+        async with asyncio.timeout(TRANSACTION_SECONDS):
+            yield
     except TimeoutError:
         raise RetryableError(
             f"using the database: no answer within seconds: {TRANSACTION_SECONDS:g}", reason="DatabaseUnavailable"

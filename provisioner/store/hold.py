@@ -29,9 +29,14 @@ async def hold(
     statement = update(table).where(mine).values(updated_at=now, **values).returning(table)
     row: Row[Any] | None = (await connection.execute(statement)).one_or_none()
     if row is None:
-        raise ConflictError(
-            f"writing for operation `{operation}`: its lease no longer carries the fence: {fence}",
-            reason="FenceStale",
-            hint="another worker has taken over, or the operation was superseded; drop what was about to be written",
-        )
+        raise stale(operation, fence)
     return row
+
+
+def stale(operation: OperationId, fence: Fence) -> ConflictError:
+    """The error for a write whose operation's lease carries another fence or none."""
+    return ConflictError(
+        f"writing for operation `{operation}`: its lease no longer carries the fence: {fence}",
+        reason="FenceStale",
+        hint="another worker has taken over, or the operation was superseded; drop what was about to be written",
+    )

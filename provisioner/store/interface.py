@@ -104,6 +104,13 @@ class OperationStore(Protocol):
         `next_attempt_at` is when its lease expires."""
         ...
 
+    async def claim_several(
+        self, holder: str, now: datetime, *, verbs: Collection[Verb], limit: int
+    ) -> Sequence[Operation | InvariantError]:
+        """Claim at most `limit` operations that are due, perhaps fewer, each as above, with an error in the place of
+        one that cannot be decoded."""
+        ...
+
     async def renew(self, operation: OperationId, fence: Fence, now: datetime) -> None:
         """Renew the lease. ConflictError (`LeaseLost`) when it is no longer ours or has expired."""
         ...

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Row, case, delete, func, insert, literal, select, update
+from sqlalchemy import Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -22,24 +22,22 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError
 from provisioner.domain.ids import OperationId
-from provisioner.domain.lease import LEASE_SECONDS, Fence
+from provisioner.domain.lease import Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
 from provisioner.domain.page import Page, Position
 from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import record_operation
+from provisioner.store.claims import LEASE, NOT_LEASED, claim_due, release
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
 from provisioner.store.interface import Submitted, Turn
 from provisioner.store.paging import Order
 from provisioner.store.rows import columns_of, operation_from, value_or_error, values_only
-from provisioner.store.schema import FENCES, IS_OPEN, OPERATIONS, STEPS
+from provisioner.store.schema import IS_OPEN, OPERATIONS, STEPS
 from provisioner.store.submit import explain, find_known, insert_operation
 
-_LEASE = timedelta(seconds=LEASE_SECONDS)
 _NEWEST = Order((OPERATIONS.c.created_at, OPERATIONS.c.id), newest_first=True)
-_NOT_LEASED = {"lease_holder": None, "lease_fence": None, "lease_renewed_at": None}
 _CANCELLING = OPERATIONS.c.state == OperationState.CANCELLING
-_CLAIMED = case((_CANCELLING, OPERATIONS.c.state), else_=literal(OperationState.RUNNING, OPERATIONS.c.state.type))
 
 
 class SqlOperations:
@@ -69,7 +67,7 @@ class SqlOperations:
     async def cancel(self, operation: OperationId, now: datetime, *, actor: str, request_id: str) -> Operation:
         """See OperationStore."""
         this = OPERATIONS.c.id == operation
-        marked = {**_NOT_LEASED, "state": OperationState.CANCELLING, "next_attempt_at": now, "attempts": 0}
+        marked = {**NOT_LEASED, "state": OperationState.CANCELLING, "next_attempt_at": now, "attempts": 0}
         said = {"updated_at": now, "reason": "Cancelled", "message": "it was cancelled on request", "hint": None}
         async with self._database.write() as connection:
             statement = update(OPERATIONS).where(this, IS_OPEN, ~_CANCELLING)
@@ -88,44 +86,31 @@ class SqlOperations:
 
     async def claim(self, holder: str, now: datetime, *, verbs: Collection[Verb]) -> Operation | None:
         """See OperationStore."""
-        async with self._database.write() as connection:
-            due = (
-                select(OPERATIONS.c.id)
-                .where(IS_OPEN, OPERATIONS.c.next_attempt_at <= now, OPERATIONS.c.verb.in_(verbs))
-                .order_by(OPERATIONS.c.next_attempt_at, OPERATIONS.c.id)
-                .limit(1)
-                .with_for_update(skip_locked=True)
-            )
-            operation = await connection.scalar(due)
-            if operation is None:
-                return None
-            lease = {
-                "lease_holder": holder,
-                "lease_fence": await _next_fence(connection),
-                "lease_renewed_at": now,
-                "next_attempt_at": now + _LEASE,
-                "state": _CLAIMED,
-                "attempts": OPERATIONS.c.attempts + 1,
-                "updated_at": now,
-            }
-            claimed = update(OPERATIONS).where(OPERATIONS.c.id == operation).values(lease).returning(OPERATIONS)
-            rows = (await connection.execute(claimed)).all()
-            steps = await _steps_of(connection, rows)
-        # After the commit: what cannot be decoded has its turn too, and the next claim takes another operation.
-        return values_only(_joined(rows, steps))[0]
+        return next(iter(values_only(await self.claim_several(holder, now, verbs=verbs, limit=1))), None)
+
+    async def claim_several(
+        self, holder: str, now: datetime, *, verbs: Collection[Verb], limit: int
+    ) -> Sequence[Operation | InvariantError]:
+        """See OperationStore."""
+        rows = await claim_due(self._database, holder, now, verbs=verbs, limit=limit)
+        begun = [row for row in rows if row.has_steps]
+        steps: Sequence[Row[Any]] = ()
+        if begun:  # read after the commit: nobody else can write them any more
+            async with self._database.read() as connection:
+                steps = await _steps_of(connection, begun)
+        return _joined(rows, steps)
 
     async def renew(self, operation: OperationId, fence: Fence, now: datetime) -> None:
         """See OperationStore."""
         mine = (OPERATIONS.c.id == operation) & (OPERATIONS.c.lease_fence == fence)
-        renewed = {"lease_renewed_at": now, "next_attempt_at": now + _LEASE}
-        async with self._database.write() as connection:
-            statement = update(OPERATIONS).where(mine, OPERATIONS.c.next_attempt_at > now).values(renewed)
-            if (await connection.execute(statement)).rowcount == 0:
-                raise ConflictError(
-                    f"renewing the lease of operation `{operation}`: it expired or is no longer held with the fence: "
-                    f"{fence}",
-                    reason="LeaseLost",
-                )
+        renewed = {"lease_renewed_at": now, "next_attempt_at": now + LEASE}
+        statement = update(OPERATIONS).where(mine, OPERATIONS.c.next_attempt_at > now).values(renewed)
+        if not await self._database.write_once(statement.returning(OPERATIONS.c.id), {}):
+            raise ConflictError(
+                f"renewing the lease of operation `{operation}`: it expired or is no longer held with the fence: "
+                f"{fence}",
+                reason="LeaseLost",
+            )
 
     async def record_step(self, operation: OperationId, fence: Fence, record: StepRecord) -> None:
         """See OperationStore."""
@@ -141,11 +126,7 @@ class SqlOperations:
 
     async def release(self, operation: OperationId, fence: Fence, turn: Turn, now: datetime) -> None:
         """See OperationStore."""
-        values = columns_of(turn) | _NOT_LEASED
-        async with self._database.write() as connection:
-            row = await hold(connection, operation, fence, now=now, **values)
-            if turn.state.is_final:
-                await record_operation(connection, row, turn.state, now=now)
+        await release(self._database, operation, fence, turn, now)
 
     async def get(self, operation: OperationId) -> Operation:
         """See OperationStore."""
@@ -172,12 +153,6 @@ class SqlOperations:
             rows, following = _NEWEST.cut(found, limit=limit)
             steps = await _steps_of(connection, rows)
         return Page(_joined(rows, steps), following)
-
-
-async def _next_fence(connection: AsyncConnection) -> Fence:
-    fence = (await connection.execute(insert(FENCES).returning(FENCES.c.fence))).scalar_one()
-    await connection.execute(delete(FENCES).where(FENCES.c.fence == fence))
-    return Fence(fence)
 
 
 async def _steps_of(connection: AsyncConnection, rows: Sequence[Row[Any]]) -> Sequence[Row[Any]]:

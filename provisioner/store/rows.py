@@ -37,6 +37,7 @@ def operation_columns(operation: Operation) -> dict[str, Any]:
 def operation_from(row: Row[Any], steps: Sequence[Row[Any]]) -> Operation:
     """An operation from its row and the rows of its steps, in order."""
     values = _decoded(row, "operation `{id}`")
+    values.pop("has_steps", None)
     holder, fence, renewed_at = (values.pop(f"lease_{name}") for name in ("holder", "fence", "renewed_at"))
     lease = None if fence is None else Lease(holder=holder, fence=fence, renewed_at=renewed_at)
     return Operation(**values, lease=lease, steps=tuple(step_from(step) for step in steps))

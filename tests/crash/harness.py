@@ -166,7 +166,7 @@ async def _cancel(trial: Trial) -> None:
 
 
 async def _run_to_end(trial: Trial, moments: Moments, holder: str) -> Operation:
-    store = moments.around(trial.store, "claim", "record_step", "release")
+    store = moments.around(trial.store, "claim_several", "record_step", "release")
     verbs = {verb: _mortal(definition, moments) for verb, definition in trial.verbs.items()}
     worker = Worker(store, verbs, clock=trial.clock, holder=holder, random=Random(0))
     for _ in range(_TURNS):

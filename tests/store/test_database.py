@@ -105,7 +105,10 @@ async def test_cancelled_call_gives_its_connection_back(url: str, clock: Stepped
 
 
 @ON_POSTGRESQL
-async def test_lost_connections_are_replaced(postgresql: str, store: SqlStore, url: str) -> None:
+async def test_connections_lost_while_idle_are_replaced_unnoticed(
+    postgresql: str, store: SqlStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "IDLE_SECONDS", 0)
     with psycopg.connect(f"{postgresql}/postgres", autocommit=True) as other:
         other.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [url.rpartition("/")[2]]

@@ -13,7 +13,7 @@ from provisioner.domain.endpoint import Phase
 from provisioner.domain.errors import ConflictError, NotFoundError, RejectedError
 from provisioner.domain.ids import EndpointId, OperationId
 from provisioner.domain.lease import LEASE_SECONDS, Fence
-from provisioner.domain.operation import OperationState, StepRecord, Verb
+from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
 from provisioner.store.interface import Turn
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import (
@@ -229,6 +229,22 @@ async def test_operation_that_is_due_longest_comes_first(store: SqlStore, clock:
         await store.operations.submit(late)
     clock.advance(10)
     assert [(await claim(store, clock))[0] for _ in range(3)] == ["op-1", "op-2", "op-0"]
+
+
+async def test_several_are_claimed_at_once_each_with_a_fence_of_its_own(store: SqlStore, clock: SteppedClock) -> None:
+    """Ledger: OPS-03"""
+    for number in range(5):
+        await store.operations.submit(operation(id=OperationId(f"op-{number}"), subject=f"ep-{number}"))
+    id_, fence = await claim(store, clock)
+    await store.operations.record_step(id_, fence, StepRecord(name="place"))
+    clock.advance(LEASE_SECONDS)
+    found: list[Operation] = []
+    while some := await store.operations.claim_several("a", clock.now(), verbs=EVERY_VERB, limit=3):
+        assert len(some) <= 3
+        found += [one for one in some if isinstance(one, Operation)]
+    assert sorted(one.id for one in found) == [f"op-{number}" for number in range(5)]
+    assert len({one.lease.fence for one in found if one.lease} | {fence}) == 6
+    assert [one.steps for one in found if one.steps] == [(StepRecord(name="place"),)]
 
 
 async def test_worker_claims_only_the_verbs_it_knows(store: SqlStore, clock: SteppedClock) -> None:

@@ -18,7 +18,7 @@ from tests.unit.operations.small_verbs import Failing, Notes, place, stored, unt
 
 @pytest.mark.parametrize(
     "methods",
-    [["record_step"], ["release"], ["record_step", "release"], ["record_step"] * 2 + ["release"], ["renew"], ["claim"]],
+    [["record_step"], ["release"], ["record_step", "release"], ["record_step"] * 2 + ["release"], ["renew"], ["claim_several"]],
     ids=", ".join,
 )
 async def test_nothing_is_lost_when_the_database_is_away(
@@ -43,7 +43,7 @@ async def test_nothing_is_lost_when_the_database_is_away(
 async def test_running_worker_outlives_a_database_that_is_away(
     store: SqlStore, clock: SteppedClock, notes: Notes
 ) -> None:
-    one = worker(cast(OperationStore, Failing(store.operations, "claim")), verbs(notes, place), clock)
+    one = worker(cast(OperationStore, Failing(store.operations, "claim_several")), verbs(notes, place), clock)
     running = asyncio.create_task(one.run())
     await store.operations.submit(operation())
 

@@ -1,0 +1,119 @@
+"""The two writes of every worker's turn: claiming what is due, and letting go of it with the audit line of its end.
+
+On PostgreSQL each is one statement and so one round trip. SQLite knows no statement that writes two tables and has no
+round trips: there the same is a transaction. The statements are built once, since building one costs more than running
+it; what is bound to them has the names of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Integer, Row, bindparam, case, delete, exists, func, insert, literal, select, text, update
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from provisioner.domain.ids import OperationId
+from provisioner.domain.lease import LEASE_SECONDS, Fence
+from provisioner.domain.operation import OperationState, Verb
+from provisioner.store.audit import record_operation
+from provisioner.store.database import Database
+from provisioner.store.hold import stale
+from provisioner.store.interface import Turn
+from provisioner.store.rows import columns_of
+from provisioner.store.schema import AUDIT_EVENTS, FENCES, IS_OPEN, OPERATIONS, STEPS
+
+LEASE = timedelta(seconds=LEASE_SECONDS)
+NOT_LEASED = {"lease_holder": None, "lease_fence": None, "lease_renewed_at": None}
+
+_COLUMNS = OPERATIONS.c
+_IS_CANCELLING = _COLUMNS.state == OperationState.CANCELLING
+_CLAIMED = case((_IS_CANCELLING, _COLUMNS.state), else_=literal(OperationState.RUNNING, _COLUMNS.state.type))
+
+
+@cache
+def _claim(verbs: tuple[Verb, ...], dialect: str) -> ReturningUpdate[Any]:
+    """The claim of a worker that knows these verbs; on SQLite the fence is bound to it."""
+    fence = func.nextval("fences_fence_seq") if dialect == "postgresql" else bindparam("fence")
+    known = text(f"verb IN ({', '.join(repr(verb.value) for verb in verbs)})")
+    due = (
+        select(_COLUMNS.id)
+        .where(IS_OPEN, known, _COLUMNS.next_attempt_at <= bindparam("now", type_=_COLUMNS.next_attempt_at.type))
+        .order_by(_COLUMNS.next_attempt_at)
+        .limit(bindparam("limit", type_=Integer))
+        .with_for_update(skip_locked=True)
+        .cte("due")  # locks what it reads, so it is read once
+    )
+    lease = {
+        "lease_holder": bindparam("holder"),
+        "lease_fence": fence,
+        "lease_renewed_at": bindparam("now"),
+        "next_attempt_at": bindparam("expires_at"),
+        "state": _CLAIMED,
+        "attempts": _COLUMNS.attempts + 1,
+        "updated_at": bindparam("now"),
+    }
+    has_steps = exists().where(STEPS.c.operation == _COLUMNS.id).label("has_steps")
+    return update(OPERATIONS).where(_COLUMNS.id.in_(select(due.c.id))).values(lease).returning(*OPERATIONS.c, has_steps)
+
+
+_NEXT_FENCE = insert(FENCES).returning(FENCES.c.fence)
+_USED_FENCE = delete(FENCES).where(FENCES.c.fence == bindparam("used"))
+
+_TURN = ("state", "next_attempt_at", "attempts", "reason", "message", "hint")
+_RELEASE = (
+    update(OPERATIONS)
+    .where(_COLUMNS.id == bindparam("released"), _COLUMNS.lease_fence == bindparam("fence"))
+    .values({**NOT_LEASED, "updated_at": bindparam("now"), **{name: bindparam(f"turn_{name}") for name in _TURN}})
+    .returning(*(_COLUMNS[name] for name in ("id", "tenant", "subject", "verb", "actor", "request_id")))
+)
+_END = {
+    "at": bindparam("now", type_=AUDIT_EVENTS.c.at.type),
+    "outcome": bindparam("turn_state", type_=_COLUMNS.state.type),
+    "before_digest": literal(""),
+    "after_digest": literal(""),
+}
+
+
+def _release_with_audit() -> Any:
+    """The release of an operation that is over, and its audit line from what the release returned."""
+    ended = _RELEASE.cte("ended").c
+    told = {name: ended[name] for name in ("tenant", "subject", "actor", "request_id")}
+    line = {**_END, **told, "action": ended.verb, "operation": ended.id}
+    return insert(AUDIT_EVENTS).from_select(list(line), select(*line.values())).returning(AUDIT_EVENTS.c.id)
+
+
+_RELEASE_WITH_AUDIT = _release_with_audit()
+
+
+async def claim_due(
+    database: Database, holder: str, now: datetime, *, verbs: Collection[Verb], limit: int
+) -> Sequence[Row[Any]]:
+    """The rows of at most `limit` operations, those that are due longest, claimed, with `has_steps`; on SQLite, where
+    nothing is gained by more, of one."""
+    statement = _claim(tuple(verbs), database.dialect)
+    values: dict[str, Any] = {"holder": holder, "now": now, "expires_at": now + LEASE, "limit": limit}
+    if database.dialect == "postgresql":
+        return await database.write_once(statement, values)
+    async with database.write() as connection:
+        fence = await connection.scalar(_NEXT_FENCE)
+        await connection.execute(_USED_FENCE, {"used": fence})
+        rows: Sequence[Row[Any]] = (await connection.execute(statement, {**values, "fence": fence, "limit": 1})).all()
+        return rows
+
+
+async def release(database: Database, operation: OperationId, fence: Fence, turn: Turn, now: datetime) -> None:
+    """Store the operation's new state without a lease, and tell of its end. ConflictError (`FenceStale`)."""
+    values = {"released": operation, "fence": fence, "now": now}
+    values |= {f"turn_{name}": value for name, value in columns_of(turn).items()}
+    if database.dialect == "postgresql" or not turn.state.is_final:
+        if not await database.write_once(_RELEASE_WITH_AUDIT if turn.state.is_final else _RELEASE, values):
+            raise stale(operation, fence)
+        return
+    async with database.write() as connection:
+        released = (await connection.execute(_RELEASE, values)).one_or_none()
+        if released is None:
+            raise stale(operation, fence)
+        await record_operation(connection, released, turn.state, now=now)
