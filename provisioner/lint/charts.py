@@ -1,7 +1,6 @@
-"""Helm charts as far as they can be judged without Helm: which values templates read, and whether actions are closed.
+"""Helm charts: their values, and which of them their templates read.
 
-A template is text with actions, not YAML, so nothing is rendered. Reading makes a `Chart` of every folder with a
-`Chart.yaml`; the chart rules look at it. Pure.
+Reading makes a `Chart` of every folder with a `Chart.yaml`; the chart rules look at it, and `helm` renders it. Pure.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ SCHEMA_FILE = "values.schema.json"
 _ACTION = re.compile(r"\{\{-?(?P<comment>\s*/\*.*?\*/\s*)?(?P<code>.*?)-?\}\}", re.DOTALL)
 _READ = re.compile(r"(?:\$|\b)?\.Values((?:\.[A-Za-z_][A-Za-z0-9_-]*)*)")
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"|`[^`]*`')
-_WORD = re.compile(r"\s*(if|range|with|define|block|end|else)\b")
-_OPENING = frozenset({"if", "range", "with", "define", "block"})
 _FALLBACKS = re.compile(r"\b(default|required|if|with|and|or|not|coalesce|ternary|hasKey|dig|get|empty|range|else)\b")
 
 
@@ -59,25 +56,6 @@ class ChartTemplate:
             place = found.start()
             if found["comment"] is None:
                 yield line, found["code"]
-
-    def faults(self) -> Iterator[tuple[int, str]]:
-        """Lines on which braces or blocks are not closed, and what is wrong there."""
-        opened: list[tuple[int, str]] = []
-        for line, code in self.actions():
-            word = _WORD.match(code)
-            if word and word[1] in _OPENING:
-                opened.append((line, word[1]))
-            elif word and word[1] == "end":
-                if not opened:
-                    yield line, "`end` closes nothing"
-                else:
-                    opened.pop()
-        for line, opener in opened:
-            yield line, f"`{opener}` has no `end`"
-        rest = _ACTION.sub(lambda found: "\n" * found[0].count("\n"), self.text)
-        for number, content in enumerate(rest.split("\n"), start=1):
-            if "{{" in content:
-                yield number, "`{{` is not closed"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

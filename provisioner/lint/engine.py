@@ -48,7 +48,15 @@ def _no_collection() -> Iterator[None]:
 
 
 def lint_world(world: World) -> tuple[Finding, ...]:
-    """Every finding about a world that nobody silenced, by file, line and rule."""
+    """Every finding about a world, and about what its templates make, that nobody silenced, by file, line and rule."""
+    found = [*_found(world)]
+    for rendition in world.renditions:
+        found += rendition.located(_found(rendition.world))
+    return tuple(_folded(_distinct(sorted(found, key=_order))))
+
+
+def _found(world: World) -> list[Finding]:
+    """Every finding about a world by itself that nobody silenced."""
     known = {rule.id for rule in every_rule()}
     valid = [silence for silence in silences(world) if silence.reason and silence.rule in known]
     by_rule: dict[str, list[Silence]] = {}
@@ -63,8 +71,7 @@ def lint_world(world: World) -> tuple[Finding, ...]:
         if not _is_silenced(hit, by_rule.get(rule.id, ()), used)
     ]
     hits += [(of_nothing, hit) for hit in _idle(valid, used)]
-    found = [*_findings(hits), *faults]
-    return tuple(_folded(_distinct(sorted(_telling(found), key=_order))))
+    return list(_telling([*_findings(hits), *faults]))
 
 
 def _hits(rule: Rule, world: World, faults: list[Finding]) -> Iterator[Hit]:

@@ -18,9 +18,11 @@ from provisioner.lint import kustomize
 from provisioner.lint.charts import CHART_FILE, Chart, charts_of, is_chart_text
 from provisioner.lint.document import Document, Oddity, Part
 from provisioner.lint.files import Files, read_files
+from provisioner.lint.helm import rendered_chart
 from provisioner.lint.holes import mask
 from provisioner.lint.kustomize import Kustomizations
 from provisioner.lint.packs import pack_oddities
+from provisioner.lint.rendition import RenderedText, Rendition, documents_of
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, TenantValues, World
 from provisioner.lint.yaml_text import YamlDocument, is_too_large, parse_documents
@@ -78,6 +80,7 @@ def read_world(
         kubernetes=kubernetes,
         baseline=tuple(published.objects),
         charts=sorting.charts,
+        renditions=tuple(renditions(sorting.charts, catalog=catalog, kubernetes=kubernetes)),
         files=frozenset(files.names),
         oddities=(
             *files.oddities,
@@ -87,6 +90,33 @@ def read_world(
             *pack_oddities(frozenset(files.names), files.texts),
         ),
     )
+
+
+def renditions(charts: Sequence[Chart], *, catalog: Catalog, kubernetes: tuple[int, int]) -> Iterator[Rendition]:
+    """What the templates of charts make, each chart by itself."""
+    for chart in charts:
+        if texts := rendered_chart(chart, kubernetes):
+            yield rendition_of(texts, catalog=catalog, kubernetes=kubernetes)
+
+
+def rendition_of(texts: Sequence[RenderedText], *, catalog: Catalog, kubernetes: tuple[int, int]) -> Rendition:
+    """Texts that templates make together, as a world."""
+    sorting = Sorting()
+    for text_ in texts:
+        for document in documents_of(text_):
+            sorting.documents.append(document)
+            sorting.oddities.extend(document.oddities)
+            for one in _objects([document]):
+                sorting.take(one)
+    world = World(
+        objects=tuple(sorting.objects),
+        tenants=tuple(sorting.tenants),
+        documents=tuple(sorting.documents),
+        catalog=catalog,
+        kubernetes=kubernetes,
+        oddities=tuple(sorting.oddities),
+    )
+    return Rendition(world, {one.file: one.places for one in texts})
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from provisioner.catalog.catalog import Catalog
     from provisioner.lint.charts import Chart
     from provisioner.lint.document import Document, Oddity
+    from provisioner.lint.rendition import Rendition
     from provisioner.lint.schemas import Problem, Schemas
 
 POD_TEMPLATES: Mapping[str, tuple[FieldPath, ...]] = {
@@ -231,6 +232,8 @@ class World:
     """The Helm charts."""
     oddities: tuple[Oddity, ...] = ()
     """What is wrong with files and texts themselves."""
+    renditions: tuple[Rendition, ...] = ()
+    """What the templates among the files make; each is a world of its own."""
     files: frozenset[str] = frozenset()
     """Every file below the linted paths, whatever it is, named like `Object.file`; empty where nobody looked."""
 

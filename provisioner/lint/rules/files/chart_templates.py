@@ -26,24 +26,33 @@ _MOST = 20
 def template_undefined(world: World) -> Iterator[Hit]:
     """A template of a chart includes another one that the chart does not define.
 
-    Helm stops: `no template … associated with template "gotpl"`. Charts with dependencies, which may define it, are
-    left alone.
+    Helm stops: `no template … associated with template "gotpl"`. In charts with dependencies, which may define others,
+    only names that start as the chart's own do are looked at.
     """
     for chart in world.charts:
-        within = f"{chart.folder}/charts/" if chart.folder != "." else "charts/"
-        old = f"{chart.folder}/requirements.yaml" if chart.folder != "." else "requirements.yaml"
-        has_others = bool(look(chart.head.value, "dependencies")) or old in world.files
-        if has_others or any(one.startswith(within) for one in world.files):
-            continue
+        own = _own_prefixes(chart) if _has_others(chart, world.files) else ("",)
         codes = [(one.file, line, code) for one in chart.templates for line, code in one.actions()]
         defined = {name for _, _, code in codes for name in _DEFINED.findall(code)}
         for file, line, code in codes:
             for name in _INCLUDED.findall(code):
-                if name not in defined:
+                if name not in defined and name.startswith(own):
                     near = nearest_name(name, sorted(defined))
                     fix = f"did you mean {near}?" if near else "define it in templates/_helpers.tpl"
                     message = f"reading template: nothing defines the template that it includes: `{name}`"
                     yield Hit(at=Spot(file, line), message=message, fix=fix)
+
+
+def _has_others(chart: Chart, files: frozenset[str]) -> bool:
+    """Whether other charts come with a chart, and with them their templates."""
+    within = f"{chart.folder}/charts/" if chart.folder != "." else "charts/"
+    old = f"{chart.folder}/requirements.yaml" if chart.folder != "." else "requirements.yaml"
+    has_listed = bool(look(chart.head.value, "dependencies")) or old in files
+    return has_listed or any(one.startswith(within) for one in files)
+
+
+def _own_prefixes(chart: Chart) -> tuple[str, ...]:
+    """What the names of a chart's own templates start with, by custom: its name."""
+    return (f"{name}.",) if (name := literal(chart.head.value, "name")) else ()
 
 
 @rule("chart-version-malformed", Severity.ERROR)

@@ -8,6 +8,8 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.charts import Chart
+from provisioner.lint.go_templates.faults import TemplateFault
+from provisioner.lint.helm import parsed
 from provisioner.lint.rule import Hit, Spot, rule
 from provisioner.lint.values import look, mapping
 from provisioner.lint.world import World
@@ -15,15 +17,17 @@ from provisioner.lint.world import World
 
 @rule("chart-template-broken", Severity.ERROR)
 def template_broken(world: World) -> Iterator[Hit]:
-    """A template of a chart has an action or a block that is not closed.
+    """A template of a chart has an action or a block that is not closed, or an action that Go cannot read.
 
     Helm refuses the whole chart: `unexpected EOF`, `unclosed action`, `unexpected {{end}}`.
     """
     for chart in world.charts:
         for template in chart.templates:
-            for line, fault in template.faults():
-                fix = "close it" if "end" in fault or "closed" in fault else "remove it"
-                yield Hit(at=Spot(template.file, line), message=f"reading template: {fault}", fix=fix)
+            fault = parsed(template.text)
+            if isinstance(fault, TemplateFault):
+                fix = "close it" if "no `end`" in fault.message or "not closed" in fault.message else "correct it"
+                message = f"reading template: {fault.message}"
+                yield Hit(at=Spot(template.file, fault.line), message=message, fix=fix)
 
 
 @rule("chart-value-missing", Severity.WARNING)

@@ -1,0 +1,137 @@
+"""Renders charts with their own values, as far as that can be done without Helm, into worlds of their own.
+
+A chart is rendered as a whole or not at all: where one of its templates needs what is not known here, or a chart that
+it depends on, rules would miss objects that are there, and so they see none. Called by reading; pure.
+"""
+
+from __future__ import annotations
+
+import copy
+import posixpath
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from provisioner.lint.charts import Chart, ChartTemplate
+from provisioner.lint.go_templates.faults import TemplateFault, Unknown
+from provisioner.lint.go_templates.running import Chunk, Machine, Template
+from provisioner.lint.go_templates.syntax import Parsed, parse
+from provisioner.lint.rendition import Place, RenderedText
+from provisioner.lint.values import items, look, mapping, text
+
+RELEASE = "release-name"
+"""The name of the release, as `helm template` has it where nobody gives one."""
+_NAMESPACE = "{{ .Release.Namespace }}"
+_LIBRARIES = frozenset({"common"})
+"""Dependencies of these names bring templates and no objects."""
+_BUILT_IN = frozenset({"", "apps", "batch", "autoscaling", "policy"})
+_MANIFESTS = (".yaml", ".yml", ".json")
+_TESTS = "/templates/tests/"
+
+
+@lru_cache(maxsize=4096)
+def parsed(source: str) -> Parsed | TemplateFault | Unknown:
+    """The trees of a template, or why there are none."""
+    try:
+        return parse(source)
+    except (TemplateFault, Unknown) as error:
+        return error
+    except RecursionError:
+        return Unknown(1, "it is nested too deep")
+
+
+def rendered_chart(chart: Chart, kubernetes: tuple[int, int]) -> tuple[RenderedText, ...]:
+    """What the templates of a chart make with its values; nothing where any of it is not known."""
+    if text(chart.head.value, "type") == "library" or _has_subcharts(chart):
+        return ()
+    try:
+        return tuple(_rendered(chart, kubernetes))
+    except (Unknown, TemplateFault):
+        return ()
+
+
+def _rendered(chart: Chart, kubernetes: tuple[int, int]) -> Iterator[RenderedText]:
+    bodies: dict[str, Template] = {}
+    own: dict[str, tuple[ChartTemplate, Template]] = {}
+    for template in chart.templates:
+        found = parsed(template.text)
+        if not isinstance(found, Parsed):
+            raise found
+        name = _name_of(chart, template)
+        own[name] = template, found.body
+        bodies |= {name: found.body, **found.defined}
+    machine = Machine(bodies, "{{{{ .{} }}}}".format)
+    for name, (template, body) in own.items():
+        is_manifest = template.file.endswith(_MANIFESTS) and _TESTS not in f"/{template.file}"
+        if is_manifest and not posixpath.basename(name).startswith("_"):
+            root = _root(chart, name, kubernetes)
+            rendered = _with_places(template.file, machine.run(body, root))
+            if rendered.text.strip():
+                yield rendered
+
+
+def _name_of(chart: Chart, template: ChartTemplate) -> str:
+    """The name under which Helm knows the template of a file."""
+    within = template.file.removeprefix(f"{chart.folder}/") if chart.folder != "." else template.file
+    return f"{text(chart.head.value, 'name') or ''}/{within}"
+
+
+def _has_subcharts(chart: Chart) -> bool:
+    """Whether another chart would add objects."""
+    values = _values(chart)
+    for _, dependency in items(chart.head.value, "dependencies"):
+        condition = text(dependency, "condition")
+        is_off = bool(condition) and look(values, *str(condition).split(".")) is False
+        if not is_off and text(dependency, "name") not in _LIBRARIES:
+            return True
+    return False
+
+
+def _values(chart: Chart) -> Mapping[str, Any]:
+    """What stands in the chart's `values.yaml`; other values files are for whoever installs it."""
+    first = chart.values[0] if chart.values else None
+    return mapping(first.value) if first and posixpath.basename(first.file).startswith("values.y") else {}
+
+
+def _root(chart: Chart, name: str, kubernetes: tuple[int, int]) -> dict[str, Any]:
+    """What the dot is in a file of the chart."""
+    head = mapping(chart.head.value)
+    values = {"global": {}, **copy.deepcopy(dict(_values(chart)))}
+    major, minor = kubernetes
+    version = {"Version": f"v{major}.{minor}.0", "GitVersion": f"v{major}.{minor}.0"}
+    release = {"Name": RELEASE, "Namespace": _NAMESPACE, "Service": "Helm", "Revision": 1}
+    return {
+        "Values": values,
+        "Chart": {key[:1].upper() + key[1:]: value for key, value in head.items()},
+        "Release": {**release, "IsInstall": True, "IsUpgrade": False},
+        "Capabilities": {
+            "KubeVersion": {**version, "Major": str(major), "Minor": str(minor)},
+            "APIVersions": {"Has": _is_served},
+            "HelmVersion": {"Version": "v3.18.0"},
+        },
+        "Template": {"Name": name, "BasePath": f"{head.get('name')}/templates"},
+        "Files": {"Get": lambda file: f"{{{{ .Files.Get {str(file)[:100]} }}}}"},
+    }
+
+
+def _is_served(api: Any) -> bool:
+    """Whether a bare cluster serves a version of an API."""
+    group, _, version = str(api).partition("/") if "/" in str(api) else ("", "", str(api))
+    is_built_in = group in _BUILT_IN or (group.endswith(".k8s.io") and group.count(".") == 2)
+    return is_built_in and version.partition("/")[0] in (("v1", "v2") if group == "autoscaling" else ("v1",))
+
+
+def _with_places(file: str, chunks: list[Chunk]) -> RenderedText:
+    """The text of a file, and for each of its lines the place of what stands first on it."""
+    places: list[Place] = []
+    here: int | None = None
+    last = 1
+    for start, printed, is_text in chunks:
+        for number, part in enumerate(printed.split("\n")):
+            if number:
+                places.append(Place(file, here or last))
+                here = None
+            last = start + number if is_text else start
+            here = last if here is None and part.strip() else here
+    places.append(Place(file, here or last))
+    return RenderedText(file, "".join(printed for _, printed, _ in chunks), places)

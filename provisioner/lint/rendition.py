@@ -1,0 +1,58 @@
+"""Objects that templates make, judged by themselves: their world, and the places in the templates of all their lines.
+
+Rules see a rendition as they see files: objects of a chart belong together, and not to what else is linted. Findings
+are told of the template's file and line. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from provisioner.domain.finding import Finding
+from provisioner.lint.holes import mask
+from provisioner.lint.yaml_text import YamlDocument, parse_documents
+
+if TYPE_CHECKING:
+    from provisioner.lint.world import World
+
+
+class Place(NamedTuple):
+    """A line (from 1) of a template's file."""
+
+    file: str
+    line: int
+
+
+class RenderedText(NamedTuple):
+    """What a template prints, under the name of its file, and the place of each of its lines."""
+
+    file: str
+    text: str
+    places: Sequence[Place]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rendition:
+    """What some templates make together."""
+
+    world: World
+    places: Mapping[str, Sequence[Place]]
+    """By the file of a document: where each line of it comes from."""
+
+    def located(self, findings: Sequence[Finding]) -> Iterator[Finding]:
+        """The findings about the world, each at its place in a template."""
+        for finding in findings:
+            places = self.places.get(finding.file or "", ())
+            if places:
+                place = places[min(max((finding.line or 1) - 1, 0), len(places) - 1)]
+                yield replace(finding, file=place.file, line=place.line)
+            else:
+                yield finding
+
+
+def documents_of(rendered: RenderedText) -> Iterator[YamlDocument]:
+    """The documents that a template makes; what is filled in later is a hole."""
+    masked = mask(rendered.text)
+    yield from parse_documents(masked.text, file=rendered.file, masked=masked)
