@@ -9,8 +9,9 @@ from provisioner.domain.conditions import Stage, StageName, StageState, current_
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import Operation, StepRecord, Verb
+from provisioner.domain.plan import RuntimePlan
 from provisioner.domain.snapshot import Snapshot
-from provisioner.wire.endpoint import EndpointView, Identifiers, ModelState, ScalingView
+from provisioner.wire.endpoint import ChangeView, EndpointView, Identifiers, ModelState, ScalingView
 from provisioner.wire.fleet import FleetView, RequestView, RunningEndpointView
 from provisioner.wire.key import KeyView
 from provisioner.wire.operation import OperationView, StageView, StepView
@@ -51,7 +52,8 @@ def endpoint_view(endpoint: Endpoint, now: datetime) -> EndpointView:
             operation=endpoint.operation,
             revision=plan.runtime.revision,
         ),
-        scaling=ScalingView(min_replicas=plan.runtime.min_replicas, max_replicas=plan.runtime.max_replicas),
+        scaling=_scaling_view(plan.runtime),
+        change=_change_view(endpoint),
         created_at=endpoint.created_at,
         updated_at=endpoint.updated_at,
     )
@@ -74,6 +76,17 @@ def key_view(key: ApiKey) -> KeyView:
         revoked_at=key.revoked_at,
         last_used_at=key.last_used_at,
     )
+
+
+def _scaling_view(runtime: RuntimePlan) -> ScalingView:
+    return ScalingView(min_replicas=runtime.min_replicas, max_replicas=runtime.max_replicas)
+
+
+def _change_view(endpoint: Endpoint) -> ChangeView | None:
+    if endpoint.change is None:
+        return None
+    runtime = endpoint.change.plan.runtime
+    return ChangeView(model=runtime.model, revision=runtime.revision, scaling=_scaling_view(runtime))
 
 
 def fleet_view(endpoints: Sequence[Endpoint], snapshot: Snapshot | None) -> FleetView:

@@ -40,8 +40,17 @@ class Identifiers(Message):
     revision: str
 
 
+class ChangeView(Message):
+    """What an open operation makes of an endpoint. Another `revision` than the one that serves means other pods."""
+
+    model: str
+    revision: str
+    scaling: ScalingView
+
+
 class EndpointView(Message):
-    """One endpoint. `stage` is the first one that is not done, null when all are."""
+    """One endpoint. `stage` is the first one that is not done, null when all are; `change` is what it is becoming, null
+    when it stays as it is."""
 
     id: str
     name: str
@@ -58,6 +67,7 @@ class EndpointView(Message):
     model: ModelState
     identifiers: Identifiers
     scaling: ScalingView
+    change: ChangeView | None = None
     created_at: datetime
     updated_at: datetime
 

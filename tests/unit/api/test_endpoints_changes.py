@@ -58,6 +58,10 @@ async def test_scaling_stores_what_is_wanted_beside_what_serves(
     assert row.change and row.change.plan.runtime == replace(before.plan.runtime, min_replicas=2)
     assert (row.plan, row.request, row.phase) == (before.plan, before.request, Phase.READY)
     assert row.generation == before.generation + 1
+    shown = (await operator.get("/v1/endpoints/acme/chat")).json()
+    assert shown["scaling"] == {"minReplicas": 1, "maxReplicas": 2}
+    assert shown["change"]["scaling"] == {"minReplicas": 2, "maxReplicas": 2}
+    assert shown["change"]["revision"] == shown["identifiers"]["revision"]
     assert wakes.worker == woken + 1
 
 
