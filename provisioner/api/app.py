@@ -30,6 +30,7 @@ from provisioner.api.routes import (
     keys,
     operations,
     tenants,
+    usage,
 )
 from provisioner.api.routes.schemas import PROBLEMS, describe_by_hand
 from provisioner.api.services import Services
@@ -50,6 +51,7 @@ NOUNS = (
     keys,
     operations,
     tenants,
+    usage,
 )
 """What anybody with a key may ask for, each route as far as the key's scopes go."""
 

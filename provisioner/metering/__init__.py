@@ -1,1 +1,1 @@
-"""Usage records to rollups. Empty until accounting is built."""
+"""Usage: gateways' records become hourly sums, and sums are asked for by the hour."""

@@ -24,6 +24,7 @@ from provisioner.domain.origin import Origin
 from provisioner.domain.page import Page, Position
 from provisioner.domain.snapshot import Snapshot
 from provisioner.domain.tenant import Tenant
+from provisioner.store.interface_accounts import UsageStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +320,7 @@ class Store(Protocol):
     audit: AuditStore
     records: RecordStore
     snapshots: SnapshotStore
+    usage: UsageStore
 
     async def close(self) -> None:
         """Give every connection back."""

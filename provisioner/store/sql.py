@@ -15,12 +15,14 @@ from provisioner.store.interface import (
     SnapshotStore,
     TenantStore,
 )
+from provisioner.store.interface_accounts import UsageStore
 from provisioner.store.keys import SqlKeys
 from provisioner.store.migrate import migrate, require_schema
 from provisioner.store.operations import SqlOperations
 from provisioner.store.records import SqlRecords
 from provisioner.store.snapshots import SqlSnapshots
 from provisioner.store.tenants import SqlTenants
+from provisioner.store.usage import SqlUsage
 
 
 class SqlStore:
@@ -35,6 +37,7 @@ class SqlStore:
         self.audit: AuditStore = SqlAudit(database)
         self.records: RecordStore = SqlRecords(database)
         self.snapshots: SnapshotStore = SqlSnapshots(database)
+        self.usage: UsageStore = SqlUsage(database)
 
     async def close(self) -> None:
         """Give every connection back."""

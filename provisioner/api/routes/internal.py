@@ -1,4 +1,5 @@
-"""Gateways' doors: the route snapshot. `create_app` asks for the gateways' credential before every route here."""
+"""Gateways' doors: the route snapshot, and what requests used. `create_app` asks for the gateways' credential before
+every route here."""
 
 from __future__ import annotations
 
@@ -6,8 +7,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from provisioner.admission.usage import UsageBatchForm
+from provisioner.api.body import read_form, read_json
+from provisioner.api.credentials import ServicesDependency
 from provisioner.api.snapshots import SnapshotFeed, entity_tag
 from provisioner.domain.errors import RetryableError
+from provisioner.metering.batch import count_batch
 
 router = APIRouter()
 
@@ -29,3 +34,13 @@ async def get_snapshot(
     if entity_tag(newest) == if_none_match:
         return Response(status_code=304, headers=headers)
     return Response(newest.body, media_type="application/json", headers=headers)
+
+
+@router.post("/usage")
+async def count_usage(request: Request, services: ServicesDependency) -> dict[str, bool]:
+    """Count a batch of records of requests. `counted` is false for one that was counted before: sending it again, when
+    no answer came, is always right. A batch with a record that is not as it should be is refused whole."""
+    form = read_form(UsageBatchForm, await read_json(request))
+    records = [record.record() for record in form.records]
+    counted = await count_batch(form.batch, records, services.store.usage, now=services.clock.now())
+    return {"counted": counted}
