@@ -72,6 +72,18 @@ class PlatformBackups(Entry):
     namespace: Annotated[str, Field(description="where Velero runs")] = "velero"
 
 
+class AccessSettings(Entry):
+    """Who may do what with the REST API, beyond roles, and how long it is remembered."""
+
+    customer_create: Annotated[
+        bool, Field(description="whether customers' keys with the scope endpoints:write make and delete endpoints")
+    ] = False
+    team_scoping: Annotated[bool, Field(description="whether a key with a team reaches no other team's endpoints")] = (
+        True
+    )
+    audit_retention_days: Annotated[int, Field(ge=1, le=36_500, description="days that audit events are kept")] = 400
+
+
 class Installation(Entry):
     """Tenantry itself on the control plane cluster."""
 
@@ -137,3 +149,4 @@ class Installation(Entry):
         str, Field(description="whose pods may scrape us, and where Grafana finds our dashboards")
     ] = "monitoring"
     backups: PlatformBackups | None = None
+    access: AccessSettings = AccessSettings()

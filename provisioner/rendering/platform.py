@@ -39,7 +39,7 @@ SECRETS: Mapping[str, str] = {
     "runtime_key": "access key of the user that makes tenant clusters",
     "client_ca_key": "PEM: private key of the CA that `gateway.clientCa` of the site holds",
     "database_url": "postgresql://… of our own database",
-    "operator_key": "key that the REST API accepts from operators and product automation",
+    "operator_key": "first administrator's key of the REST API, of 32 characters or more",
     "gateway_key": "key by which gateways fetch snapshots",
     "delivery_credential": "of the delivery repository: a token over HTTPS, a private key over SSH",
     "platform_audit_database": "where the Platform keeps its audit log, if `installation.platform.auditDatabase`",

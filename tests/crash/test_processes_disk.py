@@ -90,7 +90,7 @@ async def test_full_disk_is_told_and_all_goes_on_with_space(disk: Path, state: P
         async with installation.client() as client:
             with pytest.raises(RetryableError) as refused:
                 for number in range(4):  # a last page may be left
-                    name = f"key {number}"
+                    name = f"key-{number}"
                     await client.create_key(tenant="acme", name=name, idempotency_key=name)
         assert (refused.value.reason, "full" in refused.value.message) == ("DatabaseUnavailable", True)
         written = await write_until_refused(installation.laptop.ports.control_plane)
