@@ -12,7 +12,13 @@ import pytest
 
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import SteppedClock
-from tests.store.postgresql import create_database, missing_postgresql, running_postgresql
+from tests.store.postgresql import (
+    create_database,
+    missing_pgbouncer,
+    missing_postgresql,
+    running_pgbouncer,
+    running_postgresql,
+)
 
 _numbers = itertools.count(1)
 
@@ -26,12 +32,24 @@ def postgresql() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def pgbouncer(postgresql: str) -> Iterator[str]:
+    """A pooler in transaction mode before it, with fewer connections than one store opens."""
+    if reason := missing_pgbouncer():
+        pytest.skip(reason)
+    with running_pgbouncer(postgresql, connections=2) as url:
+        yield url
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of either dialect."""
+    """An empty database of either dialect; with `POOLED`, through PgBouncer too."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.sqlite"
-    return create_database(request.getfixturevalue("postgresql"), f"test{next(_numbers)}")
+    made = create_database(request.getfixturevalue("postgresql"), f"test{next(_numbers)}")
+    if request.param == "postgresql":
+        return made
+    return f"{request.getfixturevalue(request.param)}/{made.rpartition('/')[2]}"
 
 
 @pytest.fixture(autouse=True)

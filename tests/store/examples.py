@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from provisioner.domain.endpoint import Endpoint, EndpointRequest, Phase, Scaling
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.key import ApiKey, key_digest
@@ -17,6 +19,8 @@ from provisioner.store.interface import Store
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EVERY_VERB = tuple(Verb)
+POOLED = pytest.mark.parametrize("url", ["sqlite", "postgresql", "pgbouncer"], indirect=True)
+"""Runs a test of the store behind PgBouncer too."""
 
 
 class SteppedClock:

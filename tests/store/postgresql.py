@@ -1,6 +1,7 @@
-"""A throw-away PostgreSQL server for tests: loopback only, a port of its own, an empty data directory.
+"""A throw-away PostgreSQL server for tests, and a PgBouncer before it: loopback only, ports of their own, an empty data
+directory.
 
-PostgreSQL refuses to run as root, so root starts it as the user `postgres`.
+Both refuse to run as root, so root starts them as the user `postgres`.
 """
 
 from __future__ import annotations
@@ -53,6 +54,49 @@ def running_postgresql() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
+def missing_pgbouncer() -> str | None:
+    """Why there can be no pooler here, or None."""
+    return None if _pgbouncer() else "needs pgbouncer: apt-get install pgbouncer"
+
+
+@contextmanager
+def running_pgbouncer(server: str, *, connections: int) -> Iterator[str]:
+    """The URL of a pooler in transaction mode before a server, with so few connections that sessions are shared."""
+    program = _pgbouncer()
+    assert program is not None
+    user = "postgres" if os.geteuid() == 0 else None
+    folder, port = Path(tempfile.mkdtemp(prefix="tenantry-pgbouncer-")), _free_port()
+    (folder / "users").write_text('"postgres" ""\n')
+    (folder / "settings").write_text(
+        f"""[databases]
+* = host=127.0.0.1 port={server.rpartition(":")[2]} user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {folder}/users
+pool_mode = transaction
+default_pool_size = {connections}
+ignore_startup_parameters = extra_float_digits
+"""
+    )
+    if user is not None:
+        for path in (folder, *folder.iterdir()):
+            shutil.chown(path, user)
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [program, str(folder / "settings")], stdout=log, stderr=log, user=user, cwd=folder, env={}
+        )
+    try:
+        _wait_until_it_answers(process, port, folder / "log")
+        yield f"postgresql://postgres@127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+        shutil.rmtree(folder)
+
+
 def create_database(server: str, name: str) -> str:
     """Make an empty database and give its URL."""
     with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
@@ -91,6 +135,10 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _pgbouncer() -> str | None:
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
 def _programs() -> Path | None:

@@ -16,7 +16,9 @@ from provisioner.store.database import open_database
 from provisioner.store.interface import Turn
 from provisioner.store.schema import AUDIT_EVENTS
 from provisioner.store.sql import SqlStore
-from tests.store.examples import EVERY_VERB, NOON, SteppedClock, claim, operation
+from tests.store.examples import EVERY_VERB, NOON, POOLED, SteppedClock, claim, operation
+
+pytestmark = POOLED
 
 A = OperationId("op-a")
 SUCCEEDED = Turn(state=OperationState.SUCCEEDED, next_attempt_at=NOON, attempts=0)

@@ -22,7 +22,7 @@ from provisioner.store.database import open_database
 from provisioner.store.migrate import VERSIONS, migrate
 from provisioner.store.schema import METADATA
 from provisioner.store.sql import SqlStore, open_store
-from tests.store.examples import SteppedClock, api_key, claim, endpoint, operation, tenant, tenant_operation
+from tests.store.examples import POOLED, SteppedClock, api_key, claim, endpoint, operation, tenant, tenant_operation
 from tests.store.statements import run_statement
 
 ON_POSTGRESQL = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
@@ -148,6 +148,7 @@ async def test_process_that_ends_before_the_commit_leaves_neither_tables_nor_ver
     await run(url)
 
 
+@POOLED
 async def test_of_processes_that_start_together_on_an_empty_database_one_migrates_and_all_serve(
     url: str, clock: SteppedClock
 ) -> None:

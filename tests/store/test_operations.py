@@ -19,6 +19,7 @@ from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import (
     EVERY_VERB,
     NOON,
+    POOLED,
     SteppedClock,
     claim,
     delete_operation,
@@ -27,6 +28,8 @@ from tests.store.examples import (
     tenant,
     tenant_operation,
 )
+
+pytestmark = POOLED
 
 SUCCEEDED = Turn(state=OperationState.SUCCEEDED, next_attempt_at=NOON, attempts=0)
 
