@@ -31,10 +31,12 @@ from provisioner.api.routes import (
     operations,
     tenants,
     usage,
+    watch,
 )
 from provisioner.api.routes.schemas import PROBLEMS, describe_by_hand
 from provisioner.api.services import Services
 from provisioner.api.snapshots import SnapshotFeed
+from provisioner.api.watch import EndpointFeed
 from provisioner.catalog.fields import shown
 from provisioner.domain.errors import RejectedError, TenantryError
 from provisioner.domain.finding import Finding
@@ -52,6 +54,7 @@ NOUNS = (
     operations,
     tenants,
     usage,
+    watch,
 )
 """What anybody with a key may ask for, each route as far as the key's scopes go."""
 
@@ -77,6 +80,7 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.callers = callers
+    app.state.endpoints = EndpointFeed(services.store.endpoints, is_stopping=services.is_stopping)
     app.state.snapshots = SnapshotFeed(services.store.snapshots, is_stopping=services.is_stopping)
     for noun in NOUNS:
         # A route that forgets to name a scope still asks for a key.

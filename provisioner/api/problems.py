@@ -39,8 +39,10 @@ _STATUS_OF_REASON: Mapping[str, HTTPStatus] = {
     "NameTaken": HTTPStatus.CONFLICT,
     "BodyTooLarge": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "MethodNotAllowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "PreconditionFailed": HTTPStatus.PRECONDITION_FAILED,
+    "TooManyWatches": HTTPStatus.TOO_MANY_REQUESTS,
 }
-"""Reasons that HTTP has a closer word for than 422 or 503."""
+"""Reasons that HTTP has a closer word for than that of their kind."""
 
 
 def nothing_here() -> NotFoundError:
@@ -51,7 +53,7 @@ def nothing_here() -> NotFoundError:
 def problem_response(error: TenantryError, *, request_id: str) -> Response:
     """The answer for a domain error."""
     kind, status = next((kind, status) for cls, kind, status in _KINDS if isinstance(error, cls))
-    if isinstance(error, RejectedError | RetryableError):
+    if isinstance(error, RejectedError | RetryableError | ConflictError):
         status = _STATUS_OF_REASON.get(error.reason, status)
     problem = Problem(
         type=f"urn:tenantry:error:{kind}",

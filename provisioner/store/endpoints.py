@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, delete, select, update
+from sqlalchemy import Select, delete, func, select, update
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Endpoint
@@ -16,9 +16,10 @@ from provisioner.domain.page import Page, Position
 from provisioner.store.changes import read_changes, record_endpoint_change
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
+from provisioner.store.interface import EndpointChange
 from provisioner.store.paging import Order
 from provisioner.store.rows import endpoint_from, value_or_error, values_only
-from provisioner.store.schema import ENDPOINTS
+from provisioner.store.schema import CHANGED_ENDPOINTS, ENDPOINTS
 
 _ORDER = Order((ENDPOINTS.c.tenant, ENDPOINTS.c.name))
 
@@ -69,6 +70,24 @@ class SqlEndpoints:
         """See EndpointStore."""
         async with self._database.read() as connection:
             return await read_changes(connection, ENDPOINTS)
+
+    async def changed(self, *, after: int, limit: int) -> Sequence[EndpointChange]:
+        """See EndpointStore."""
+        columns = CHANGED_ENDPOINTS.c
+        later = select(CHANGED_ENDPOINTS).where(columns.version > after).order_by(columns.version).limit(limit)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(later)).all()
+        return [
+            EndpointChange(version=row.version, endpoint=row.endpoint, tenant=row.tenant, removed=row.removed)
+            for row in rows
+        ]
+
+    async def remembers(self, version: int) -> bool:
+        """See EndpointStore."""
+        async with self._database.read() as connection:
+            newest = await read_changes(connection, ENDPOINTS)
+            oldest = await connection.scalar(select(func.min(CHANGED_ENDPOINTS.c.version)))
+        return version == newest or (oldest is not None and oldest - 1 <= version < newest)
 
     async def save(self, endpoint: Endpoint, *, operation: OperationId, fence: Fence) -> None:
         """See EndpointStore."""

@@ -56,6 +56,16 @@ class Records(StrEnum):
     USAGE_BATCHES = "usage_batches"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointChange:
+    """That an endpoint changed, or is gone, with this version."""
+
+    version: int
+    endpoint: EndpointId
+    tenant: str
+    removed: bool
+
+
 @dataclass(frozen=True, slots=True)
 class EncodedSnapshot:
     """A snapshot as the JSON bytes that gateways read, not decoded."""
@@ -166,6 +176,14 @@ class EndpointStore(Protocol):
 
     async def changes(self) -> int:
         """A number that grows with every change of a row."""
+        ...
+
+    async def changed(self, *, after: int, limit: int) -> Sequence[EndpointChange]:
+        """The changes that came after the version, in order."""
+        ...
+
+    async def remembers(self, version: int) -> bool:
+        """Whether every change after the version is still known: the oldest are dropped after a while."""
         ...
 
     async def save(self, endpoint: Endpoint, *, operation: OperationId, fence: Fence) -> None:

@@ -13,6 +13,7 @@ from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency, require_or_customer, require_or_serving_customer
 from provisioner.api.customer import customer_view
 from provisioner.api.find import ended_delete, find_endpoint, narrowed, sees, subject_of
+from provisioner.api.preconditions import IfMatch, entity_tag, require_match
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
 from provisioner.api.routes.schemas import body_of
@@ -77,10 +78,12 @@ async def list_endpoints(
 
 @router.get("/endpoints/{reference:path}")
 async def get_endpoint(
-    reference: str, services: ServicesDependency, caller: Reader
+    reference: str, response: Response, services: ServicesDependency, caller: Reader
 ) -> EndpointView | CustomerEndpointView:
-    """One endpoint by its id or by `tenant/name`."""
-    return _view(await find_endpoint(reference, services.store, caller), caller, services)
+    """One endpoint by its id or by `tenant/name`, with an `ETag` for changes on condition."""
+    endpoint = await find_endpoint(reference, services.store, caller)
+    response.headers["ETag"] = entity_tag(endpoint)
+    return _view(endpoint, caller, services)
 
 
 @router.delete("/endpoints/{reference:path}", status_code=202)
@@ -91,6 +94,7 @@ async def delete_endpoint(
     services: ServicesDependency,
     caller: Maker,
     idempotency_key: IdempotencyKey,
+    if_match: IfMatch = None,
 ) -> OperationView | CustomerEndpointView:
     """Give an endpoint up, in whatever state it is. One that is being deleted, or was, answers that operation; a
     customer is answered with the endpoint, or with 404 once it is gone."""
@@ -103,6 +107,7 @@ async def delete_endpoint(
             raise
         point_to(response, ended.id)
         return operation_view(ended, None, now)
+    require_match(endpoint, if_match)
     operation = await _delete(endpoint, request, services, idempotency_key)
     if caller.is_customer:
         gone = replace(endpoint, phase=Phase.DELETING)

@@ -10,6 +10,7 @@ from provisioner.admission.change import ScaleForm, UpdateForm, admit_scale, adm
 from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import find_endpoint
+from provisioner.api.preconditions import IfMatch, require_match
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
@@ -34,10 +35,12 @@ async def update_endpoint(
     services: ServicesDependency,
     caller: Changer,
     idempotency_key: IdempotencyKey,
+    if_match: IfMatch = None,
 ) -> OperationView:
     """Change what an endpoint runs: what the body leaves out stays, and an empty one brings the endpoint up to date
     with the catalog. One that changes nothing is an operation that succeeds at once."""
     raw, endpoint = await read_json(request), await find_endpoint(reference, services.store, caller)
+    require_match(endpoint, if_match)
     change = await _admitted_update(endpoint, raw, services)
     origin = origin_of(request, idempotency_key, raw)
     made = new_change(Verb.ENDPOINT_UPDATE, endpoint, change, origin=origin, clock=services.clock, ids=services.ids)
@@ -52,9 +55,11 @@ async def scale_endpoint(
     services: ServicesDependency,
     caller: Changer,
     idempotency_key: IdempotencyKey,
+    if_match: IfMatch = None,
 ) -> OperationView:
     """Change the bounds on an endpoint's replicas; a bound that is left out stays, and no pod is made anew."""
     raw, endpoint = await read_json(request), await find_endpoint(reference, services.store, caller)
+    require_match(endpoint, if_match)
     tiers = await _tiers_of(endpoint.tenant, services)
     change = admit_scale(endpoint, raw, catalog=services.catalog, site=services.site, tenant_tiers=tiers)
     origin = origin_of(request, idempotency_key, raw)
