@@ -8,13 +8,15 @@ a taken name, an unknown tenant.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import ColumnElement, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError, RejectedError
 from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.origin import KEPT_DAYS
 from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import digest_of_row, record_operation
 from provisioner.store.changes import record_endpoint_change
@@ -23,11 +25,14 @@ from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
 
 _GIVING_UP = (Verb.ENDPOINT_DELETE, Verb.ENDPOINT_RECLAIM)
 
+_KEPT = timedelta(days=KEPT_DAYS)
+
 
 async def insert_operation(
     connection: AsyncConnection, operation: Operation, endpoint: Endpoint | None, tenant: Tenant | None
 ) -> None:
     """Write all rows. IntegrityError when an index refuses one."""
+    await _free_expired_key(connection, operation)
     if operation.verb is Verb.ENDPOINT_DELETE:
         await _supersede(connection, operation)
     digests = ("", "")
@@ -46,8 +51,9 @@ async def insert_operation(
 
 
 async def find_known(connection: AsyncConnection, operation: Operation) -> str | None:
-    """The id of the operation submitted with this idempotency key before. RejectedError when for another request."""
-    known = (OPERATIONS.c.tenant == operation.tenant) & (OPERATIONS.c.idempotency_key == operation.idempotency_key)
+    """The id of the operation submitted with this idempotency key in the last days. RejectedError when for another
+    request."""
+    known = _has_key_of(operation) & (OPERATIONS.c.created_at > operation.created_at - _KEPT)
     row = (await connection.execute(select(OPERATIONS.c.id, OPERATIONS.c.request_digest).where(known))).one_or_none()
     if row is None:
         return None
@@ -96,6 +102,17 @@ def _name_taken(noun: str, name: str) -> RejectedError:
     return RejectedError(
         f"naming the {noun}: the name is taken: {name}", reason="NameTaken", hint="choose another name"
     )
+
+
+def _has_key_of(operation: Operation) -> ColumnElement[bool]:
+    return (OPERATIONS.c.tenant == operation.tenant) & (OPERATIONS.c.idempotency_key == operation.idempotency_key)
+
+
+async def _free_expired_key(connection: AsyncConnection, operation: Operation) -> None:
+    """Let the key of an operation of long ago stand for this one. No client's key has a space."""
+    expired = _has_key_of(operation) & (OPERATIONS.c.created_at <= operation.created_at - _KEPT)
+    renamed = literal("expired: ") + OPERATIONS.c.id
+    await connection.execute(update(OPERATIONS).where(expired).values(idempotency_key=renamed))
 
 
 async def _supersede(connection: AsyncConnection, operation: Operation) -> None:

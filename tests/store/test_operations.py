@@ -73,6 +73,22 @@ async def test_reused_idempotency_key_with_another_request_is_rejected(store: Sq
     assert refused.value.reason == "IdempotencyKeyReused"
 
 
+async def test_idempotency_key_expires_after_seven_days(store: SqlStore, clock: SteppedClock) -> None:
+    """Ledger: OPS-01"""
+    await store.operations.submit(operation())
+    await store.operations.release(*await claim(store, clock), SUCCEEDED, clock.now())
+
+    def again(id_: str, days: float) -> Operation:
+        at = NOON + timedelta(days=days)
+        return operation(id=OperationId(id_), idempotency_key="key of op-a", request_digest="another", created_at=at)
+
+    with pytest.raises(RejectedError):
+        await store.operations.submit(again("op-b", 6.999))
+    assert (await store.operations.submit(again("op-b", 7))).is_new
+    assert not (await store.operations.submit(again("op-c", 8))).is_new
+    assert {one.id for one in await store.operations.list()} == {"op-a", "op-b"}
+
+
 async def test_concurrent_submits_with_one_key_make_one_operation(store: SqlStore) -> None:
     """Ledger: OPS-01"""
     requests = [operation(id=OperationId(f"op-{n}"), idempotency_key="one") for n in range(8)]
