@@ -56,6 +56,9 @@ def _routes_of(endpoint: Endpoint, seen: Serving | None, previous: Sequence[Rout
             yield replace(route, team=endpoint.plan.team, backends=() if is_drained else route.backends)
         return
     told = seen or Serving(runtime.revision, runtime.served_model, (), adapter_names(runtime))
+    # What was seen before bounds were lowered may name replicas that are about to go.
+    hosts = {endpoint.plan.replica_host(ordinal) for ordinal in range(runtime.max_replicas)}
+    backends = tuple(backend for backend in told.backends if backend.host in hosts and not is_drained)
     for alias, model in ((endpoint.name, told.upstream_model), *((f"{endpoint.name}/{a}", a) for a in told.adapters)):
         yield Route(
             alias=alias,
@@ -64,7 +67,7 @@ def _routes_of(endpoint: Endpoint, seen: Serving | None, previous: Sequence[Rout
             endpoint=endpoint.id,
             upstream_model=model,
             created_at=endpoint.created_at,
-            backends=() if is_drained else told.backends,
+            backends=backends,
         )
 
 

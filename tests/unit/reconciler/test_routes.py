@@ -12,7 +12,10 @@ from provisioner.domain.snapshot import Backend, Route
 from tests.store.examples import endpoint, plan
 
 ID = EndpointId("ep-a")
-OLD, NEW = (Backend(host=f"r0-{revision}-ep-a.example.com", address="a:443") for revision in ("abc123", "def456"))
+OLD, NEW, SECOND = (
+    Backend(host=f"{name}-ep-a.{plan().address.tenant_domain}", address="a:443")
+    for name in ("r0-abc123", "r0-def456", "r1-abc123")
+)
 
 
 def ready(revision: str = "abc123", model: str = "old", **changes: object) -> Endpoint:
@@ -49,3 +52,10 @@ def test_drained_endpoint_keeps_its_route_without_backends() -> None:
     first = derive_routes([ready()], {ID: Serving("abc123", "old", (OLD,))}, ())
     drained = replace(ready(), phase=Phase.DRAINED)
     assert told(derive_routes([drained], {}, first)) == [("chat", "old", ())]
+
+
+def test_replica_beyond_a_lowered_bound_is_no_backend_though_it_was_seen() -> None:
+    """Ledger: AUT-05"""
+    seen = {ID: Serving("abc123", "old", (OLD, SECOND))}
+    assert told(derive_routes([ready(max_replicas=2)], seen, ())) == [("chat", "old", (OLD, SECOND))]
+    assert told(derive_routes([ready(max_replicas=1)], seen, ())) == [("chat", "old", (OLD,))]
