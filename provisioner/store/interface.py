@@ -25,6 +25,7 @@ from provisioner.domain.page import Page, Position
 from provisioner.domain.snapshot import Snapshot
 from provisioner.domain.tenant import Tenant
 from provisioner.store.interface_accounts import UsageStore
+from provisioner.store.interface_models import ModelStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +336,7 @@ class Store(Protocol):
     endpoints: EndpointStore
     tenants: TenantStore
     keys: KeyStore
+    models: ModelStore
     audit: AuditStore
     records: RecordStore
     snapshots: SnapshotStore

@@ -17,6 +17,7 @@ from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import InvariantError
 from provisioner.domain.key import ApiKey
 from provisioner.domain.lease import Lease
+from provisioner.domain.model_version import ModelVersion
 from provisioner.domain.operation import Operation, StepRecord
 from provisioner.domain.tenant import Tenant
 from provisioner.store.schema import Unreadable
@@ -63,6 +64,11 @@ def tenant_from(row: Row[Any]) -> Tenant:
 def key_from(row: Row[Any]) -> ApiKey:
     """A key."""
     return ApiKey(**_decoded(row, "key `{id}`"))
+
+
+def model_version_from(row: Row[Any]) -> ModelVersion:
+    """A version of a model."""
+    return ModelVersion(**_decoded(row, "version `{version}` of model `{model}`"))
 
 
 def event_from(row: Row[Any]) -> AuditEvent:

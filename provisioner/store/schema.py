@@ -36,6 +36,7 @@ from sqlalchemy.types import TypeDecorator
 from provisioner.domain.access import AccessRole, Scope
 from provisioner.domain.conditions import Stage
 from provisioner.domain.endpoint import Change, EndpointRequest, Phase
+from provisioner.domain.model_version import VersionOrigin
 from provisioner.domain.operation import Json, OperationState, Verb
 from provisioner.domain.plan import EndpointPlan
 from provisioner.domain.snapshot import Snapshot
@@ -346,7 +347,7 @@ MODEL_VERSIONS = Table(
     METADATA,
     Column("model", Text, primary_key=True),
     Column("version", Integer, primary_key=True),
-    Column("origin", Text, nullable=False),
+    Column("origin", Word(VersionOrigin), nullable=False),
     Column("digest", Text, nullable=False),
     Column("body", Document[Json](Json), nullable=False),
     Column("created_at", Moment, nullable=False),

@@ -16,8 +16,10 @@ from provisioner.store.interface import (
     TenantStore,
 )
 from provisioner.store.interface_accounts import UsageStore
+from provisioner.store.interface_models import ModelStore
 from provisioner.store.keys import SqlKeys
 from provisioner.store.migrate import migrate, require_schema
+from provisioner.store.models import SqlModels
 from provisioner.store.operations import SqlOperations
 from provisioner.store.records import SqlRecords
 from provisioner.store.snapshots import SqlSnapshots
@@ -34,6 +36,7 @@ class SqlStore:
         self.endpoints: EndpointStore = SqlEndpoints(database, clock=clock)
         self.tenants: TenantStore = SqlTenants(database, clock=clock)
         self.keys: KeyStore = SqlKeys(database)
+        self.models: ModelStore = SqlModels(database)
         self.audit: AuditStore = SqlAudit(database)
         self.records: RecordStore = SqlRecords(database)
         self.snapshots: SnapshotStore = SqlSnapshots(database)
