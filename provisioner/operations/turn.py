@@ -16,6 +16,8 @@ from provisioner.operations.step import Wait
 from provisioner.store.interface import Turn
 
 MAX_ATTEMPTS = 5
+LONGEST_WAIT_SECONDS = 300.0
+"""How long a step may ask not to be looked at again; the store takes a much later moment for a clock's mistake."""
 _MESSAGE_LENGTH = 2000
 
 
@@ -34,7 +36,7 @@ def turn_after_wait(
     """Later, with the attempts counted anew; failed (`DeadlineExceeded`) when the steps, the first of which `started`
     then, have waited too long."""
     if now - started < timedelta(seconds=deadline_seconds):
-        again = now + timedelta(seconds=wait.retry_after_seconds)
+        again = now + timedelta(seconds=min(wait.retry_after_seconds, LONGEST_WAIT_SECONDS))
         return Turn(
             state=open_state(operation),
             next_attempt_at=again,

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Integer, Row, bindparam, case, delete, exists, func, insert, literal, select, text, update
+from sqlalchemy import Integer, Row, bindparam, case, delete, exists, func, insert, literal, or_, select, text, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from provisioner.domain.ids import OperationId
@@ -26,9 +26,13 @@ from provisioner.store.rows import columns_of
 from provisioner.store.schema import AUDIT_EVENTS, FENCES, IS_OPEN, OPERATIONS, STEPS
 
 LEASE = timedelta(seconds=LEASE_SECONDS)
+FARTHEST = timedelta(minutes=10)
+"""Nobody waits as long: what is due later was stamped by a clock that has been set back since, and is due now."""
+
 NOT_LEASED = {"lease_holder": None, "lease_fence": None, "lease_renewed_at": None}
 
 _COLUMNS = OPERATIONS.c
+_NOW, _FARTHEST = (bindparam(name, type_=_COLUMNS.next_attempt_at.type) for name in ("now", "farthest"))
 _IS_CANCELLING = _COLUMNS.state == OperationState.CANCELLING
 _CLAIMED = case((_IS_CANCELLING, _COLUMNS.state), else_=literal(OperationState.RUNNING, _COLUMNS.state.type))
 
@@ -40,7 +44,7 @@ def _claim(verbs: tuple[Verb, ...], dialect: str) -> ReturningUpdate[Any]:
     known = text(f"verb IN ({', '.join(repr(verb.value) for verb in verbs)})")
     due = (
         select(_COLUMNS.id)
-        .where(IS_OPEN, known, _COLUMNS.next_attempt_at <= bindparam("now", type_=_COLUMNS.next_attempt_at.type))
+        .where(IS_OPEN, known, or_(_COLUMNS.next_attempt_at <= _NOW, _COLUMNS.next_attempt_at > _FARTHEST))
         .order_by(_COLUMNS.next_attempt_at)
         .limit(bindparam("limit", type_=Integer))
         .with_for_update(skip_locked=True)
@@ -94,7 +98,13 @@ async def claim_due(
     """The rows of at most `limit` operations, those that are due longest, claimed, with `has_steps`; on SQLite, where
     nothing is gained by more, of one."""
     statement = _claim(tuple(verbs), database.dialect)
-    values: dict[str, Any] = {"holder": holder, "now": now, "expires_at": now + LEASE, "limit": limit}
+    values: dict[str, Any] = {
+        "holder": holder,
+        "now": now,
+        "expires_at": now + LEASE,
+        "farthest": now + FARTHEST,
+        "limit": limit,
+    }
     if database.dialect == "postgresql":
         return await database.write_once(statement, values)
     async with database.write() as connection:

@@ -3,7 +3,7 @@
 The API submits, workers do the rest through `operations`. A claim never waits for a row that another worker is
 claiming (SKIP LOCKED; SQLite has one writer at a time). While an operation runs, its `next_attempt_at` is the moment
 its lease expires: one column and one index say when an operation may be claimed. Leases compare the clocks of several
-hosts, which have to agree to within a heartbeat; fences hold without that.
+hosts, which have to agree to within a heartbeat; fences hold without that, and when a clock jumps.
 """
 
 from __future__ import annotations

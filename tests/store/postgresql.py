@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -26,9 +26,31 @@ def missing_postgresql() -> str | None:
     return None if _programs() else _MISSING
 
 
+class Server:
+    """A running server: its URL without a database name, and a hand that pulls its plug."""
+
+    def __init__(self, url: str, start: Callable[[], subprocess.Popen[bytes]]) -> None:
+        self.url = url
+        self._start = start
+        self.process = start()
+
+    def restart_immediately(self) -> None:
+        """What `pg_ctl restart -m immediate` does: every connection breaks, what was committed is recovered."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(timeout=30)
+        self.process = self._start()
+
+
 @contextmanager
 def running_postgresql() -> Iterator[str]:
     """The URL of a running server, without a database name."""
+    with running_server() as server:
+        yield server.url
+
+
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """A running server."""
     programs = _programs()
     assert programs is not None, _MISSING
     user = "postgres" if os.geteuid() == 0 else None
@@ -48,8 +70,8 @@ def running_postgresql() -> Iterator[str]:
     ]
     try:
         subprocess.run(initdb, check=True, capture_output=True, user=user, cwd=folder)
-        with _server(programs / "postgres", data, user) as port:
-            yield f"postgresql://postgres@127.0.0.1:{port}"
+        with _server(programs / "postgres", data, user) as server:
+            yield server
     finally:
         shutil.rmtree(folder)
 
@@ -105,19 +127,23 @@ def create_database(server: str, name: str) -> str:
 
 
 @contextmanager
-def _server(program: Path, data: Path, user: str | None) -> Iterator[int]:
+def _server(program: Path, data: Path, user: str | None) -> Iterator[Server]:
     port = _free_port()
     settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
     options = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
-    with (data.parent / "log").open("wb") as log:
-        command = [str(program), "-D", str(data), *options]
-        process = subprocess.Popen(command, stdout=log, stderr=log, user=user, cwd=data.parent)
+    command, log = [str(program), "-D", str(data), *options], data.parent / "log"
+
+    def start() -> subprocess.Popen[bytes]:
+        with log.open("ab") as lines:
+            return subprocess.Popen(command, stdout=lines, stderr=lines, user=user, cwd=data.parent)
+
+    server = Server(f"postgresql://postgres@127.0.0.1:{port}", start)
     try:
-        _wait_until_it_answers(process, port, data.parent / "log")
-        yield port
+        _wait_until_it_answers(server.process, port, log)
+        yield server
     finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=30)
+        server.process.send_signal(signal.SIGINT)
+        server.process.wait(timeout=30)
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

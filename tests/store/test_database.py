@@ -105,6 +105,21 @@ async def test_cancelled_call_gives_its_connection_back(url: str, clock: Stepped
 
 
 @ON_POSTGRESQL
+async def test_pool_is_bounded_however_much_is_asked_at_once(postgresql: str, store: SqlStore, url: str) -> None:
+    """Ledger: OPS-09"""
+    asking = [asyncio.create_task(store.operations.list()) for _ in range(200)]
+    asking += [asyncio.create_task(store.endpoints.list()) for _ in range(200)]  # type: ignore[arg-type]
+    opened, name = 0, url.rpartition("/")[2]
+    with psycopg.connect(f"{postgresql}/postgres", autocommit=True) as other:
+        while not all(task.done() for task in asking):
+            counted = other.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", [name]).fetchone()
+            opened = max(opened, counted[0] if counted else 0)
+            await asyncio.sleep(0)
+    await asyncio.gather(*asking)
+    assert 0 < opened <= 8
+
+
+@ON_POSTGRESQL
 async def test_connections_lost_while_idle_are_replaced_unnoticed(
     postgresql: str, store: SqlStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

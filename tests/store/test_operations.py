@@ -241,6 +241,32 @@ async def test_waiting_operation_is_claimed_when_it_is_due_and_not_before(store:
     assert claimed and (claimed.attempts, claimed.reason, claimed.message) == (3, "NoNodes", "none yet")
 
 
+@pytest.mark.parametrize("seconds", [-3600, 3600])
+async def test_clock_that_jumps_neither_loses_an_operation_nor_lets_two_write(
+    store: SqlStore, clock: SteppedClock, seconds: float
+) -> None:
+    """Ledger: OPS-07"""
+    await store.operations.submit(operation())
+    await store.operations.submit(operation(id=OperationId("op-b"), subject="ep-b"))
+    waiting, fence = await claim(store, clock)
+    later = Turn(state=OperationState.WAITING, next_attempt_at=NOON + timedelta(seconds=60), attempts=0)
+    await store.operations.release(waiting, fence, later, clock.now())
+    running, stale = await claim(store, clock)
+    clock.advance(seconds)
+    taken = dict([await claim(store, clock, "b"), await claim(store, clock, "b")])
+    assert set(taken) == {waiting, running}
+    assert await store.operations.claim("c", clock.now(), verbs=EVERY_VERB) is None
+    for write in (
+        store.operations.renew(running, stale, clock.now()),
+        store.operations.record_step(running, stale, StepRecord(name="place")),
+    ):
+        with pytest.raises(ConflictError):
+            await write
+    for id_, current in taken.items():
+        await store.operations.renew(id_, current, clock.now())
+        await store.operations.release(id_, current, SUCCEEDED, clock.now())
+
+
 async def test_operation_that_is_due_longest_comes_first(store: SqlStore, clock: SteppedClock) -> None:
     for number, due in enumerate([3, 1, 2]):
         moment = NOON + timedelta(seconds=due)

@@ -101,6 +101,11 @@ def test_wait_goes_on_until_the_deadline_counted_from_the_first_step() -> None:
     assert after.message == "waiting for NoNodes (nodes joined: 0 of 1): longer than seconds: 60"
 
 
+def test_step_that_asks_for_a_long_pause_is_looked_at_every_five_minutes() -> None:
+    turn = turn_after_wait(operation(), Wait("Busy", "", 1e6), started=NOON, now=NOON, deadline_seconds=1e9)
+    assert turn.next_attempt_at == NOON + timedelta(seconds=300)
+
+
 def test_stopping_worker_does_not_use_an_attempt_up() -> None:
     turn = turn_after_stop(operation(attempts=2, reason="NoNodes"), NOON)
     assert (turn.state, turn.attempts, turn.next_attempt_at, turn.reason) == (
