@@ -37,6 +37,16 @@ _TEMPLATES: Mapping[str, Sequence[tuple[str, ...]]] = {
 """Where the pods of a kind are described."""
 
 
+_TOLD_BEFORE = {"ImageNotPinned": "PolicyImageDigest", "RegistryNotAllowed": "PolicyImageRegistry"}
+"""What a finding about a request says, and what a policy would say again about the manifests made of it."""
+
+
+def untold(refusals: Iterable[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The refusals of policies without those whose cause the findings about the request name already."""
+    told = {_TOLD_BEFORE.get(finding.reason) for finding in before}
+    return tuple(finding for finding in refusals if finding.reason not in told)
+
+
 @dataclass(frozen=True, slots=True)
 class ManifestJudge:
     """Asks the policies that a tier binds. One judge serves one pack for as long as that lives."""
@@ -47,7 +57,7 @@ class ManifestJudge:
     def findings(self, plan: EndpointPlan) -> tuple[Finding, ...]:
         """Why the tenant cluster would refuse what it is to hold, in the order of the manifests; empty where it would
         not. Raises RejectedError for a template that does not render and for a policy that cannot be read."""
-        names = self.pack.catalog.tiers[plan.tier].policies
+        names = self.pack.site.bound_policies(self.pack.catalog.tiers[plan.tier])
         if not names:
             return ()
         bound = [self._policy(name, plan.tier) for name in names]

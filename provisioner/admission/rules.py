@@ -17,7 +17,13 @@ from provisioner.admission.names import check_names, check_scaling, unknown
 from provisioner.admission.node_types import quota_denial
 from provisioner.admission.parallelism import Parallelism, check_heads, spread_over_gpus
 from provisioner.admission.rollout import plan_rollout
-from provisioner.admission.serving import ServingForm, check_adapters, check_extra_arguments
+from provisioner.admission.serving import (
+    ServingForm,
+    check_adapters,
+    check_extra_arguments,
+    check_flags,
+    check_signal,
+)
 from provisioner.admission.versions import check_versions
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.model import Model
@@ -105,6 +111,8 @@ def _read_engine(
         *check_image(image, asked, site=world.site, key=key, registries=_registries(tier, world)),
         *check_sources(asked, model, site=world.site),
         *(check_custom(asked, tier) if tier is not None else ()),
+        *check_signal(asked, runtime),
+        *check_flags(asked.extra_args, runtime, image=image),
     ]
     if draft.serving is None:
         return None, tuple(findings)

@@ -1,7 +1,7 @@
 """What a request says about serving, split: keys that mean the same for every engine, and parameters of the engine.
 
-Checks the parts against the runtime: arguments that the runtime owns, contradictions, adapters that an engine cannot
-load. Pure.
+Checks the parts against the runtime: arguments that the runtime owns or its engine does not know, contradictions,
+adapters that an engine cannot load, signals that it does not publish. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from pydantic import ConfigDict, Field
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import shown
 from provisioner.catalog.runtime import Runtime
-from provisioner.domain.finding import Finding
+from provisioner.catalog.vllm_flags import VLLM_FLAGS, VLLM_REMOVED, is_known, positive, vllm_release
+from provisioner.domain.finding import Finding, Severity, nearest_name
+from provisioner.rendering.shape import ENGINE_METRICS
 
 
 class Signal(StrEnum):
@@ -130,6 +132,51 @@ def check_extra_arguments(arguments: tuple[str, ...], runtime: Runtime) -> Itera
                 found.position, f"it contradicts {shown(twin)}: {shown(found.flag)}", "keep one of them"
             )
         seen.setdefault(found.flag, found.position)
+
+
+def check_flags(arguments: tuple[str, ...], runtime: Runtime, *, image: str) -> Iterator[Finding]:
+    """Warnings about flags that the runtime's engine does not have, as `tenantry lint` gives them.
+
+    A newer release or a plug-in may know more.
+    """
+    release = vllm_release(image)
+    for found in _flags(arguments) if runtime.known_flags == "vllm" else ():
+        gone = VLLM_REMOVED.get(positive(found.flag))
+        if not is_known(found.flag):
+            near = nearest_name(positive(found.flag), VLLM_FLAGS)
+            hint = f"did you mean {near}?" if near else "remove it, or look it up in the engine arguments of vLLM"
+            yield _doubtful(found, f"vLLM knows no flag {shown(found.flag)}, and ends while it starts", hint)
+        elif gone is not None and release is not None and release >= gone[0]:
+            since = f"{gone[0][0]}.{gone[0][1]}"
+            hint = f"use {gone[1]}" if gone[1] else "remove it"
+            yield _doubtful(found, f"vLLM has it no longer since, at the latest, {since}: {shown(found.flag)}", hint)
+
+
+def _doubtful(argument: _Argument, what: str, hint: str) -> Finding:
+    return Finding(
+        reason="UnknownFlag",
+        message=f"reading extra argument: {what}",
+        field=f"serving.extraArgs[{argument.position}]",
+        hint=hint,
+        severity=Severity.WARNING,
+    )
+
+
+def check_signal(serving: ServingForm, runtime: Runtime) -> Iterator[Finding]:
+    """A finding about a signal that the runtime's engine does not publish; a scaler would look at another one."""
+    if serving.autoscaling_signal is None or _is_published(serving.signals, runtime):
+        return
+    known = [signal for signal in Signal if _is_published(ServingForm(autoscaling_signal=signal).signals, runtime)]
+    yield Finding(
+        reason="SignalNotPublished",
+        message=f"reading signal: runtime `{runtime.name}` does not publish {shown(serving.autoscaling_signal)}",
+        field="serving.autoscalingSignal",
+        hint=f"leave it out, or use one of: {', '.join(known)}",
+    )
+
+
+def _is_published(signals: tuple[Signal, ...], runtime: Runtime) -> bool:
+    return all(ENGINE_METRICS[signal] in runtime.metrics for signal in signals if signal in ENGINE_METRICS)
 
 
 def _meant(flag: str, owned: Mapping[str, str | None]) -> str:

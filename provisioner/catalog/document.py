@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from provisioner.domain.finding import Finding
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
+MOST_ALIKE = 5
+"""Findings of one reason that are told one by one."""
 
 _OTHER_BOOLEANS = re.compile(r"^(y|n|yes|no|on|off)$", re.IGNORECASE)
 _SEXAGESIMAL = re.compile(r"^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$")
@@ -100,10 +102,24 @@ def parse_document(text: str, *, file: str) -> Document:
     except _StopReading:
         pass
     if builder.findings:
-        raise RejectedError(
-            f"reading YAML file: {file}", reason="InvalidYaml", hint=None, findings=tuple(builder.findings)
-        )
+        findings = tuple(_bounded(builder.findings))
+        raise RejectedError(f"reading YAML file: {file}", reason="InvalidYaml", hint=None, findings=findings)
     return Document(file, builder.value, builder.lines)
+
+
+def _bounded(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The first findings of each reason, in their order, and for the rest of a reason how many there are."""
+    seen: dict[str, list[Finding]] = {}
+    for finding in findings:
+        alike = seen.setdefault(finding.reason, [])
+        alike.append(finding)
+        if len(alike) <= MOST_ALIKE:
+            yield finding
+    for reason, alike in seen.items():
+        if len(alike) > MOST_ALIKE:
+            first, count = alike[MOST_ALIKE], len(alike) - MOST_ALIKE
+            message = f"reading file: more findings like these from here on, not shown: `{count}`"
+            yield Finding(reason=reason, message=message, hint=first.hint, file=first.file, line=first.line)
 
 
 def conflict_line(text: str) -> int | None:

@@ -12,7 +12,8 @@ from provisioner.catalog.entry import Entry, digest_of
 from provisioner.catalog.model import ModelKind
 from provisioner.catalog.quantity import Quantity
 
-_NOT_OF_PODS = {"description", "kinds", "metrics", "metrics_path", "models", "owned_flags", "parameters", "profiles"}
+_NOT_OF_PODS = {"description", "kinds", "known_flags", "metrics", "metrics_path", "models", "owned_flags"}
+_NOT_OF_PODS |= {"parameters", "profiles"}
 """What a runtime says that changes no pod."""
 
 
@@ -83,6 +84,9 @@ class Runtime(Entry):
     owned_flags: Annotated[
         tuple[str, ...], Field(description="flags that nobody else may give, beside those of arguments and parameters")
     ] = ()
+    known_flags: Annotated[
+        Literal["vllm"] | None, Field(description="engine whose flags extra arguments must be; null where nobody knows")
+    ] = None
     adapter_arguments: Annotated[
         tuple[str, ...] | None,
         Field(description="arguments that load the adapters, `{adapters}` stands for all; null where it loads none"),

@@ -6,6 +6,7 @@ the weights are, is fixed: only the master sets it. Pure.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -58,7 +59,9 @@ def _check(
             hint = unknown_name_hint(name, parameters)
             yield Finding(reason="UnknownParameter", message=message, field=f"{field}.{name}", hint=hint)
         elif wrong := _wrong(value, parameter):
-            message = f"reading serving parameter: {wrong}, found {shown(value)}"
+            is_typed = _IS_OF_TYPE[parameter.type](value)
+            found = shown(value if is_typed else json.dumps(value, default=str, ensure_ascii=False))
+            message = f"reading serving parameter: {wrong}, found {found}"
             hint = parameter.description
             yield Finding(reason="InvalidParameter", message=message, field=f"{field}.{name}", hint=hint)
 

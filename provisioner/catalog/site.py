@@ -18,6 +18,8 @@ from provisioner.catalog.tier import Accelerator, Isolation, Tier
 
 SOVEREIGN_RUNTIME = "mistralrs"
 """The engine of a sovereign site that names none."""
+DIGEST_POLICY = "image-digest"
+"""The admission policy that refuses images without a digest, which those of profile `dev` may be."""
 ANY_REGISTRY = "*"
 """Stands among registries for all of them."""
 
@@ -266,6 +268,10 @@ class Site(Entry):
             return (ANY_REGISTRY,)
         every = (*images, *((self.agent_image,) if self.agent_image else ()))
         return tuple(sorted({_repository(image) for image in every}))
+
+    def bound_policies(self, tier: Tier) -> tuple[str, ...]:
+        """The admission policies that tenant clusters of a tier bind here: only `prod` wants images by digest."""
+        return tuple(name for name in tier.policies if self.profile == "prod" or name != DIGEST_POLICY)
 
     def allows_runtime(self, runtime: Runtime) -> bool:
         """Whether this installation may run the engine: profile, list of allowed ones, one engine where sovereign."""

@@ -85,7 +85,7 @@ def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, _Fil
     forecast = forecast_endpoint(body, catalog=catalog, site=site)
     if forecast.plan is None or not forecast.renders:
         return forecast, _Files({}, {})
-    from provisioner.admission.manifests import ManifestJudge
+    from provisioner.admission.manifests import ManifestJudge, untold
     from provisioner.rendering.manifests import endpoint_files, pool_files
     from provisioner.rendering.pack import compile_pack
 
@@ -94,7 +94,7 @@ def _forecast(body: Mapping[str, Any], own: Path | None) -> tuple[Forecast, _Fil
         plan = pack.revised(forecast.plan)
         files = _Files(endpoint_files(pack, plan), pool_files(pack, plan))
         forecast = replace(forecast, plan=plan)
-        refusals = ManifestJudge(pack).findings(plan)
+        refusals = untold(ManifestJudge(pack).findings(plan), forecast.findings)
     except RejectedError as error:  # a template of the pack does not render
         files = _Files({}, {})
         refusals = error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)

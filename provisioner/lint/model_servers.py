@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
+from provisioner.catalog.vllm_flags import vllm_release
 from provisioner.lint.command_line import Word, command_line, until_end
 from provisioner.lint.server_kinds import ENGINES, EngineKind, Profile
 from provisioner.lint.values import is_known, items, look, mapping, text, whole
@@ -318,15 +319,8 @@ def _is_flag(word: Word) -> bool:
 
 
 def vllm_version(engine: Engine) -> tuple[int, int] | None:
-    """The release of vLLM that the image's tag names, such as (0, 14) for `v0.14.0-cu129`; None where it names none.
-
-    Images that bring more than vLLM count versions of their own.
-    """
-    name = engine.container.image.partition("@")[0]
-    match = re.search(r"vllm[\w.-]*:v?(\d{1,3})\.(\d{1,3})(\.|$|-)", name)
-    if engine.kind is not EngineKind.VLLM or match is None or "lmcache" in name:
-        return None
-    return (int(match.group(1)), int(match.group(2)))
+    """The release of vLLM that the image's tag names; None where it names none, and for other engines."""
+    return vllm_release(engine.container.image) if engine.kind is EngineKind.VLLM else None
 
 
 def group_size(engine: Engine) -> int | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from provisioner.lint.vllm_flags import VLLM_SWITCHES
+from provisioner.catalog.vllm_flags import VLLM_SWITCHES
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104  what engines listen on, not we
 

@@ -239,6 +239,7 @@ class Publishing:
             "control_plane": tier.control_plane.prod if site.profile == "prod" else tier.control_plane.dev,
             "node_types": node_types,
             "number_parameters": numbers,
+            "policies": site.bound_policies(tier),
             "providers": [provider for provider in site.providers if provider.name in node_types],
             "registries": site.image_registries(self.catalog.images, tier),
             "runtime_name": published_name("runtime", tier),

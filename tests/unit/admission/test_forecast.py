@@ -84,6 +84,7 @@ def test_the_example_of_every_tier_can_be_planned(tier: str) -> None:
         ({"image": "https://example.com/v1"}, "hosted-model", "serving.image"),
         ({"adapters": [{"name": "a", "source": "acme/a"}]}, "custom-code-not-allowed", "serving.adapters"),
         ({"autoscalingSignal": "moon"}, "invalid-value", "serving.autoscalingSignal"),
+        ({"tensorParallelSize": "1"}, "invalid-parameter", "serving.tensorParallelSize"),
     ],
 )
 def test_what_cannot_work_is_refused_where_it_stands(serving: dict[str, Any], rule: str, field: str) -> None:
@@ -302,3 +303,52 @@ def test_whatever_is_asked_gets_findings_or_a_plan(changes: dict[str, Any], serv
     assert made.plan is not None or made.findings
     assert forecast(raw) == made
     assert all(finding.hint and finding.message for finding in made.findings)
+
+
+@pytest.mark.parametrize(
+    ("model", "signal", "known"),
+    [
+        ("Qwen3-14B", "time-to-first-token", "gpu-utilization, gpu-memory, gateway-queue"),
+        ("Qwen3-14B", "combined", "gpu-utilization, gpu-memory, gateway-queue"),
+        ("nvidia/parakeet-tdt-0.6b-v3", "queue-depth", "gpu-utilization, gpu-memory, gateway-queue"),
+    ],
+)
+def test_signal_that_the_engine_does_not_publish_is_refused_with_those_that_it_has(
+    model: str, signal: str, known: str
+) -> None:
+    raw = {**with_serving(autoscalingSignal=signal), "model": model, "profile": "dev"}
+    [found] = [one for one in forecast(raw).findings if one.severity is Severity.ERROR]
+    assert (found.rule, found.field) == ("signal-not-published", "serving.autoscalingSignal")
+    assert str(found.hint).endswith(known)
+
+
+@pytest.mark.parametrize("signal", ["queue-depth", "running-requests", "time-to-first-token", "combined"])
+def test_vllm_publishes_every_signal(signal: str) -> None:
+    assert rules(with_serving(autoscalingSignal=signal)) == set()
+
+
+@pytest.mark.parametrize(
+    ("argument", "hint"),
+    [
+        ("--enable-prefx-caching", "did you mean --enable-prefix-caching?"),
+        ("--no-enable_prefx_caching", "did you mean"),
+        ("--multi-step-stream-outputs", "remove it"),
+    ],
+)
+def test_flag_that_vllm_does_not_have_is_warned_of_as_the_linter_does(argument: str, hint: str) -> None:
+    made = forecast(with_serving(extraArgs=[argument]))
+    assert made.plan is not None
+    [found] = made.findings
+    assert (found.rule, found.severity, found.field) == ("unknown-flag", Severity.WARNING, "serving.extraArgs[0]")
+    assert hint in str(found.hint)
+
+
+@pytest.mark.parametrize("argument", ["--enable-prefix-caching", "--no-enable-prefix-caching", "-O3", "--task"])
+def test_flag_that_the_image_has_is_not_warned_of(argument: str) -> None:
+    found = rules(with_serving(extraArgs=[argument]), severity=Severity.WARNING)
+    assert found == ({("unknown-flag", "serving.extraArgs[0]")} if argument == "--task" else set())
+
+
+def test_flags_of_an_engine_that_nobody_keeps_a_list_of_are_left_alone() -> None:
+    raw = {**with_serving(extraArgs=["--paged-moon"]), "model": "Qwen3-14B", "profile": "dev"}
+    assert not rules(raw, severity=Severity.WARNING)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from provisioner.admission.manifests import ManifestJudge, tree_findings
+from provisioner.admission import forecast_endpoint
+from provisioner.admission.manifests import ManifestJudge, tree_findings, untold
 from provisioner.admission.policy import Policy, load_policies
 from provisioner.catalog.pack import pack_root
 from provisioner.domain.errors import RejectedError
@@ -86,6 +87,27 @@ def test_tier_that_binds_no_policy_is_not_judged() -> None:
     tiers = {name: tier.model_copy(update={"policies": ()}) for name, tier in catalog().tiers.items()}
     pack = compile_pack(replace(catalog(), tiers=tiers), example_site())
     assert ManifestJudge(pack).findings(example_plan("dedicated")) == ()
+
+
+SPEECH = {
+    "name": "speech",
+    "tenant": "acme",
+    "model": "nvidia/parakeet-tdt-0.6b-v3",
+    "region": "eu-central-1",
+    "tier": "dedicated",
+    "scaling": {"minReplicas": 1, "maxReplicas": 1},
+}
+
+
+@pytest.mark.parametrize(("profile", "refusing"), [("dev", set()), ("prod", {"policy-image-digest"})])
+def test_only_prod_wants_images_by_digest(profile: str, refusing: set[str]) -> None:
+    site = example_site().model_copy(update={"profile": profile})
+    planned = forecast_endpoint(SPEECH, catalog=catalog(), site=site)
+    assert planned.plan is not None
+    refusals = ManifestJudge(compile_pack(catalog(), site)).findings(planned.plan)
+    assert {finding.rule for finding in refusals} == refusing
+    assert untold(refusals, planned.findings) == ()
+    assert untold(refusals, ()) == refusals
 
 
 def test_policy_of_ones_own_that_cannot_be_read_is_told_with_its_file(tmp_path: Path) -> None:

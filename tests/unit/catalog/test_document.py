@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.catalog.document import MAX_BYTES, MAX_DEPTH, parse_document, read_document
+from provisioner.catalog.document import MAX_BYTES, MAX_DEPTH, MOST_ALIKE, parse_document, read_document
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
 
@@ -91,6 +91,13 @@ def test_a_bomb_of_aliases_is_refused_at_its_first_anchor() -> None:
         f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]\n" for n in range(9)
     )
     assert findings_of(bomb)[0].reason == "AnchorUsed"
+
+
+def test_of_many_findings_alike_the_first_are_told_and_how_many_more_there_are() -> None:
+    told = findings_of("a: *x\nb: [" + ", ".join(["*x"] * 100) + "]\nc: yes\n")
+    assert [finding.reason for finding in told] == ["AliasUsed"] * MOST_ALIKE + ["AmbiguousValue", "AliasUsed"]
+    assert told[-1].message.endswith(f"not shown: `{101 - MOST_ALIKE}`")
+    assert (told[-1].line, told[-1].hint) == (2, told[0].hint)
 
 
 def test_files_outside_the_folder_are_not_followed(tmp_path: Path) -> None:

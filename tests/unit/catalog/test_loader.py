@@ -68,7 +68,7 @@ def test_a_slash_in_an_id_is_two_dashes_in_the_file_name() -> None:
             "contextSize: 4096",
             "contextSize: many",
             "tiny.yaml:10: master.serving.contextSize: reading serving parameter: must be of type integer, "
-            "found `many`|tokens",
+            'found `"many"`|tokens',
         ),
         (
             "models/tiny.yaml",

@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
+from provisioner.catalog.vllm_flags import VLLM_FLAGS, VLLM_REMOVED, is_known, positive
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.model_servers import Engine, Flag, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, look
-from provisioner.lint.vllm_flags import VLLM_FLAGS, VLLM_REMOVED, VLLM_SHORT_FLAGS
 from provisioner.lint.world import World
 
 _REPEATABLE = frozenset(
@@ -203,11 +203,6 @@ def engine_flag_needs_another(world: World) -> Iterator[Hit]:
                     yield _hit(engine, flag, message, f"add {needed}")
 
 
-def _base(name: str) -> str:
-    bare = name.partition(".")[0]
-    return f"--{bare[5:]}" if bare.startswith("--no-") and f"--{bare[5:]}" in VLLM_FLAGS else bare
-
-
 @rule("engine-flag-unknown", Severity.WARNING)
 def engine_flag_unknown(world: World) -> Iterator[Hit]:
     """vLLM knows no such flag.
@@ -217,12 +212,9 @@ def engine_flag_unknown(world: World) -> Iterator[Hit]:
     """
     for engine in engines(world):
         for flag in engine.flags if engine.kind is EngineKind.VLLM else ():
-            base = _base(flag.name)
-            if base in VLLM_FLAGS or base in VLLM_REMOVED or base in VLLM_SHORT_FLAGS or base.startswith("-O"):
-                continue
-            if " " in flag.name or any(known.startswith(base) for known in VLLM_FLAGS):
-                continue  # another rule's, or an abbreviation that argparse completes
-            near = nearest_name(base, VLLM_FLAGS)
+            if " " in flag.name or is_known(flag.name):
+                continue  # a space is another rule's
+            near = nearest_name(positive(flag.name), VLLM_FLAGS)
             yield _hit(
                 engine,
                 flag,
@@ -235,7 +227,7 @@ def _removed(world: World, *, surely: bool) -> Iterator[Hit]:
     for engine in engines(world):
         version = vllm_version(engine)
         for flag in engine.flags if engine.kind is EngineKind.VLLM else ():
-            gone = VLLM_REMOVED.get(_base(flag.name))
+            gone = VLLM_REMOVED.get(positive(flag.name))
             if gone is None or (version is not None and version >= gone[0]) != surely:
                 continue
             if version is not None and version < gone[0] and not surely:

@@ -1,11 +1,13 @@
 """The flags of `vllm serve`, and those that it had once.
 
-`server_kinds` reads which take no value, rules which exist. Taken from vLLM's own argument parser in releases 0.8.5,
-0.9.2, 0.10.2, 0.11.2, 0.14.1, 0.20.2, 0.26.0 and 0.32.0; a removed flag carries the first of these that lacks it.
+The linter and admission ask which exist, the linter also which take no value. Taken from vLLM's own argument parser in
+releases 0.8.5, 0.9.2, 0.10.2, 0.11.2, 0.14.1, 0.20.2, 0.26.0 and 0.32.0; a removed flag carries the first of these that
+lacks it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 
@@ -184,3 +186,28 @@ VLLM_REMOVED: Mapping[str, tuple[tuple[int, int], str]] = {
     "--worker-use-ray": ((0, 8), "--distributed-executor-backend ray"),
 }
 """Flag -> the release by which it was gone, and what took its place (empty for nothing)."""
+
+
+def vllm_release(image: str) -> tuple[int, int] | None:
+    """The release of vLLM that an image's tag names, such as (0, 14) for `v0.14.0-cu129`; None where it names none.
+
+    Images that bring more than vLLM count versions of their own.
+    """
+    name = image.partition("@")[0]
+    match = re.search(r"vllm[\w.-]*:v?(\d{1,3})\.(\d{1,3})(\.|$|-)", name)
+    if match is None or "lmcache" in name:
+        return None
+    return (int(match.group(1)), int(match.group(2)))
+
+
+def positive(flag: str) -> str:
+    """The flag that a flag is, or switches off: `--enable-lora` for `--no-enable-lora` and `--enable-lora.x`."""
+    bare = flag.partition(".")[0]
+    return f"--{bare[5:]}" if bare.startswith("--no-") and f"--{bare[5:]}" in VLLM_FLAGS else bare
+
+
+def is_known(flag: str) -> bool:
+    """Whether any of the releases has the flag, or takes it for the beginning of one, as Python's argparse does."""
+    base = positive(flag)
+    is_there = base in VLLM_FLAGS or base in VLLM_REMOVED or base in VLLM_SHORT_FLAGS or base.startswith("-O")
+    return is_there or any(known.startswith(base) for known in VLLM_FLAGS)
