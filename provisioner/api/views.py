@@ -18,7 +18,12 @@ from provisioner.wire.operation import OperationView, StageView, StepView
 
 
 def endpoint_view(endpoint: Endpoint, now: datetime) -> EndpointView:
-    """Status, URL, model state and identifiers of an endpoint."""
+    """Status, URL, model state and identifiers of an endpoint, with every stage and how long it took."""
+    return listed_view(endpoint).model_copy(update={"stages": stage_views(endpoint, now)})
+
+
+def listed_view(endpoint: Endpoint) -> EndpointView:
+    """An endpoint in a list: without its stages, which are most of it, but for the first that is not done."""
     plan = endpoint.plan
     stage = current_stage(endpoint.stages)
     return EndpointView(
@@ -32,7 +37,6 @@ def endpoint_view(endpoint: Endpoint, now: datetime) -> EndpointView:
         reason=endpoint.reason or (stage.reason if stage else ""),
         message=endpoint.message or (stage.message if stage else ""),
         stage=stage.name if stage else None,
-        stages=stage_views(endpoint, now),
         url=plan.address.url,
         model=ModelState(
             id=plan.runtime.model,

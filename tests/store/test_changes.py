@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from provisioner.domain.ids import EndpointId, KeyId
 from provisioner.domain.snapshot import KeyDigest, Snapshot
+from provisioner.store.interface import Records
 from provisioner.store.sql import SqlStore
 from tests.store.examples import (
     NOON,
@@ -78,3 +79,30 @@ async def test_snapshot_is_passed_on_as_it_was_stored(store: SqlStore) -> None:
     assert encoded is not None
     assert (await store.snapshots.version(), encoded.version) == (1, 1)
     assert TypeAdapter(Snapshot).validate_json(encoded.body) == snapshot
+
+
+@pytest.mark.usefixtures("made")
+async def test_changes_are_told_in_order_until_they_are_forgotten(store: SqlStore, clock: SteppedClock) -> None:
+    before = await store.endpoints.changes()
+    await store.operations.submit(operation(), endpoint=endpoint())
+    id_, fence = await claim(store, clock)
+    await store.endpoints.save(endpoint(message="waiting"), operation=id_, fence=fence)
+    await store.endpoints.remove(EndpointId("ep-a"), operation=id_, fence=fence)
+    changes = await store.endpoints.changed(after=before, limit=10)
+    assert [(change.endpoint, change.tenant, change.removed) for change in changes] == [
+        ("ep-a", "acme", False),
+        ("ep-a", "acme", False),
+        ("ep-a", "acme", True),
+    ]
+    versions = [change.version for change in changes]
+    assert versions == list(range(before + 1, before + 4)) and versions[-1] == await store.endpoints.changes()
+    assert await store.endpoints.changed(after=versions[0], limit=1) == [changes[1]]
+    assert [await store.endpoints.remembers(version) for version in (before, *versions)] == [True] * 4
+    await store.records.trim(Records.CHANGED_ENDPOINTS, NOON.replace(year=2040), limit=2)
+    assert [await store.endpoints.remembers(version) for version in (before, *versions)] == [False, False, True, True]
+    await store.records.trim(Records.CHANGED_ENDPOINTS, NOON.replace(year=2040), limit=2)
+    assert [await store.endpoints.remembers(version) for version in (versions[1], versions[2], versions[2] + 1)] == [
+        False,
+        True,
+        False,
+    ]

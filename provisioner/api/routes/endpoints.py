@@ -19,7 +19,7 @@ from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_o
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
-from provisioner.api.views import endpoint_view, operation_view
+from provisioner.api.views import endpoint_view, listed_view, operation_view
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import NotFoundError, RejectedError
@@ -69,10 +69,10 @@ async def create_endpoint(
 async def list_endpoints(
     services: ServicesDependency, caller: Reader, paging: PagingQuery, tenant: TenantQuery = None
 ) -> EndpointPage:
-    """Every endpoint that the key reaches, by tenant and name."""
+    """Every endpoint that the key reaches, by tenant and name, without their stages."""
     found = await services.store.endpoints.page(tenant=narrowed(tenant, caller), after=paging.after, limit=paging.limit)
     seen = (endpoint for endpoint in readable(found.rows) if sees(caller, endpoint))
-    items = tuple(_view(endpoint, caller, services) for endpoint in seen)
+    items = tuple(customer_view(endpoint) if caller.is_customer else listed_view(endpoint) for endpoint in seen)
     return EndpointPage(items=items, next_cursor=cursor_of(found.next))
 
 
