@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
@@ -32,10 +32,7 @@ _NO_ATTRIBUTE = re.compile(r"'(?:\w+\.)*(\w+) object' has no attribute '(\w+)'")
 
 def pack_oddities(names: frozenset[str], texts: Mapping[str, str]) -> Iterator[Oddity]:
     """Everything that is refused of the catalog folders among some files."""
-    tiers: dict[str, list[str]] = {}
-    for name in sorted(names):
-        if found := _HEADS.fullmatch(name):
-            tiers.setdefault(found["root"] or "", []).extend([found["tier"]] if found["tier"] else [])
+    tiers = pack_roots(names)
     refused = [oddity for root, own in tiers.items() for oddity in _refusals(root, own)]
     yield from refused
     known = {(oddity.file, oddity.at_line) for oddity in refused}
@@ -43,6 +40,15 @@ def pack_oddities(names: frozenset[str], texts: Mapping[str, str]) -> Iterator[O
     yield from (oddity for oddity in told if (oddity.file, oddity.at_line) not in known)
     if not tiers:  # else compiling tells
         yield from _cycles({name: text for name, text in texts.items() if name.endswith(_TEMPLATE)})
+
+
+def pack_roots(names: Iterable[str]) -> dict[str, list[str]]:
+    """The tiers of every folder in the form of a catalog, by its path with a slash behind it."""
+    tiers: dict[str, list[str]] = {}
+    for name in sorted(names):
+        if found := _HEADS.fullmatch(name):
+            tiers.setdefault(found["root"] or "", []).extend([found["tier"]] if found["tier"] else [])
+    return tiers
 
 
 def _refusals(root: str, tiers: list[str]) -> Iterator[Oddity]:

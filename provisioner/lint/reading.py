@@ -8,7 +8,7 @@ around them. The engine calls it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,10 @@ from provisioner.lint.document import Document, Oddity, Part
 from provisioner.lint.files import Files, read_files
 from provisioner.lint.helm import rendered_chart
 from provisioner.lint.holes import mask
+from provisioner.lint.jinja_folders import JinjaFolder, declaring_folders, has_plain_holes, is_jinja, jinja_folders
+from provisioner.lint.jinja_holes import hole_oddities
 from provisioner.lint.kustomize import Kustomizations
-from provisioner.lint.packs import pack_oddities
+from provisioner.lint.packs import pack_oddities, pack_roots
 from provisioner.lint.rendition import RenderedText, Rendition, documents_of
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, TenantValues, World
@@ -80,7 +82,7 @@ def read_world(
         kubernetes=kubernetes,
         baseline=tuple(published.objects),
         charts=sorting.charts,
-        renditions=tuple(renditions(sorting.charts, catalog=catalog, kubernetes=kubernetes)),
+        renditions=tuple(renditions(sorting, catalog=catalog, kubernetes=kubernetes)),
         files=frozenset(files.names),
         oddities=(
             *files.oddities,
@@ -88,22 +90,33 @@ def read_world(
             *published_files.oddities,
             *published.oddities,
             *pack_oddities(frozenset(files.names), files.texts),
+            *(oddity for folder in sorting.folders for oddity in hole_oddities(folder)),
         ),
     )
 
 
-def renditions(charts: Sequence[Chart], *, catalog: Catalog, kubernetes: tuple[int, int]) -> Iterator[Rendition]:
-    """What the templates of charts make, each chart by itself."""
-    for chart in charts:
+def renditions(sorting: Sorting, *, catalog: Catalog, kubernetes: tuple[int, int]) -> Iterator[Rendition]:
+    """What the templates of charts and folders make, each by itself."""
+    for chart in sorting.charts:
         if texts := rendered_chart(chart, kubernetes):
             yield rendition_of(texts, catalog=catalog, kubernetes=kubernetes)
+    for folder in sorting.folders:
+        if texts := folder.rendered():
+            yield rendition_of(texts, catalog=catalog, kubernetes=kubernetes, change=folder.without_stand_ins)
 
 
-def rendition_of(texts: Sequence[RenderedText], *, catalog: Catalog, kubernetes: tuple[int, int]) -> Rendition:
-    """Texts that templates make together, as a world."""
+def rendition_of(
+    texts: Sequence[RenderedText],
+    *,
+    catalog: Catalog,
+    kubernetes: tuple[int, int],
+    change: Callable[[Any], Any] = lambda value: value,
+) -> Rendition:
+    """Texts that templates make together, as a world; `change` is asked for the value of every document."""
     sorting = Sorting()
-    for text_ in texts:
-        for document in documents_of(text_):
+    for rendered in texts:
+        for document in documents_of(rendered):
+            document.value = change(document.value)
             sorting.documents.append(document)
             sorting.oddities.extend(document.oddities)
             for one in _objects([document]):
@@ -128,16 +141,20 @@ class Sorting:
     documents: list[Document] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
     charts: tuple[Chart, ...] = ()
+    folders: tuple[JinjaFolder, ...] = ()
 
     def take_all(self, files: Files) -> None:
         """Take every text that may hold manifests."""
         charts = frozenset(str(path.parent) for name in files.names if (path := PurePosixPath(name)).name == CHART_FILE)
+        declared = declaring_folders(files.texts)
         read = {
             name: self._read(name, content)
             for name, content in files.texts.items()
             if _is_manifest(name, charts, is_asked_for=name in files.asked_for)
+            and not is_jinja(name, content, declared)
         }
         self.charts = tuple(charts_of(files.texts, read))
+        self.folders = tuple(jinja_folders(files.texts, read, pack_roots(files.names)))
         folders = {
             str(PurePosixPath(name).parent): documents[0]
             for name, documents in read.items()
@@ -161,7 +178,8 @@ class Sorting:
     def _read(self, name: str, content: str) -> Sequence[Document]:
         """Every document of a file that may be of interest; a tenant cluster's values are taken at once."""
         file_name = PurePosixPath(name).name
-        may_have_holes = _is_values_name(file_name) and "{{" in content and not is_too_large(content)
+        has_holes = "{{" in content and (_is_values_name(file_name) or has_plain_holes(content))
+        may_have_holes = has_holes and not is_too_large(content)
         masked = mask(content) if may_have_holes else None
         found = []
         for document in parse_documents(masked.text if masked else content, file=name, masked=masked):

@@ -57,11 +57,11 @@ def name_invalid(world: World) -> Iterator[Hit]:
     """
     for found in world.objects:
         name, namespace = found.name, found.namespace
-        if name and not _is_name(found, name):
+        if name and not has_hole(name) and not _is_name(found, name):
             message = f"reading name: not a valid name of a {found.kind}: {shown(name)}"
             mended = _mended(name).replace(".", "-") if (found.group, found.kind) in _LABEL_KINDS else _mended(name)
             yield Hit(at=found, path=("metadata", "name"), message=message, fix=f"write {shown(mended)}")
-        if namespace and not _LABEL.fullmatch(namespace):
+        if namespace and not has_hole(namespace) and not _LABEL.fullmatch(namespace):
             message = f"reading namespace: not a valid namespace: {shown(namespace)}"
             fix = f"write {shown(_mended(namespace).replace('.', '-'))}"
             yield Hit(at=found, path=("metadata", "namespace"), message=message, fix=fix)
