@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -36,18 +37,12 @@ class MortalClusters:
         return self._moments.around(tenant, "apply", "annotate", "delete")
 
 
-class MortalStore:
+def mortal_store(store: Store, moments: Moments) -> Store:
     """The store with a moment before and after every row that a verb writes."""
-
-    def __init__(self, store: Store, moments: Moments) -> None:
-        self.operations = store.operations
-        self.tenants = store.tenants
-        self.snapshots = store.snapshots
-        self.audit = store.audit
-        self.records = store.records
-        self.endpoints = moments.around(store.endpoints, "save", "remove")
-        self.keys = moments.around(store.keys, "add", "remove", "revoke_endpoint")
-        self.close = store.close
+    mortal = copy.copy(store)
+    mortal.endpoints = moments.around(store.endpoints, "save", "remove")
+    mortal.keys = moments.around(store.keys, "add", "remove", "revoke_endpoint")
+    return mortal
 
 
 def mortal(laptop: Installation, moments: Moments) -> World:
@@ -56,7 +51,7 @@ def mortal(laptop: Installation, moments: Moments) -> World:
         laptop.world,
         clusters=MortalClusters(laptop.platform, moments),
         delivery=moments.around(laptop.delivery, "push", "delete"),
-        store=MortalStore(laptop.store, moments),
+        store=mortal_store(laptop.store, moments),
     )
 
 

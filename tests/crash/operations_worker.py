@@ -22,6 +22,7 @@ from provisioner.store.interface import OperationStore
 from provisioner.store.sql import open_store
 
 MOMENTS = ("before place", "after place", "before publish", "after publish")
+CANCEL_MOMENTS = ("before cancel_publish", "after cancel_publish", "before cancel_place", "after cancel_place")
 
 
 class World:
@@ -46,6 +47,15 @@ class World:
         with (self.folder / "effects").open("a") as effects:
             effects.write(f"{name}\n")
 
+    def remove(self, name: str) -> None:
+        """Make it go, once."""
+        try:
+            (self.folder / name).unlink()
+        except FileNotFoundError:
+            return
+        with (self.folder / "effects").open("a") as effects:
+            effects.write(f"no-{name}\n")
+
     def effects(self) -> list[str]:
         """Every change so far, in order."""
         return (self.folder / "effects").read_text().split()
@@ -54,7 +64,8 @@ class World:
 def build_worker(store: OperationStore, world: World, *, clock: Clock, holder: str) -> Worker:
     """A worker with the verb of this test."""
     steps = tuple(Step(name=name, run=_step(name)) for name in ("place", "publish"))
-    definition = VerbDefinition(steps=steps, world=world, on_failed=_on_failed)
+    undo = tuple(Step(name=f"cancel_{name}", run=_undo(name)) for name in ("publish", "place"))
+    definition = VerbDefinition(steps=steps, world=world, on_failed=_on_failed, cancel_steps=undo)
     return Worker(store, {Verb.ENDPOINT_CREATE: definition}, clock=clock, holder=holder, random=SystemRandom())
 
 
@@ -64,6 +75,17 @@ def _step(name: str) -> Callable[[Attempt[World]], Awaitable[Done]]:
         await attempt.guard()
         attempt.world.put(name)
         await attempt.world.reach(f"after {name}")
+        return Done()
+
+    return run
+
+
+def _undo(name: str) -> Callable[[Attempt[World]], Awaitable[Done]]:
+    async def run(attempt: Attempt[World]) -> Done:
+        await attempt.world.reach(f"before cancel_{name}")
+        await attempt.guard()
+        attempt.world.remove(name)
+        await attempt.world.reach(f"after cancel_{name}")
         return Done()
 
     return run

@@ -1,4 +1,4 @@
-"""Two workers, a stepped clock and lost heartbeats, in any order: a state machine over the store's leases.
+"""Two workers, a stepped clock, lost heartbeats and a cancel, in any order: a state machine over the store's leases.
 
 A worker here is only as good as its luck: it may stall for any time between any two of its acts, so it acts on what it
 believed long ago. The outside refuses writes over a higher fence and forgets nothing.
@@ -48,6 +48,7 @@ class Leases(RuleBasedStateMachine):
         self.outside_fence = Fence(0)
         self.outside_writes: list[Fence] = []
         self.completions = 0
+        self.is_cancelling = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end on the machine's own loop."""
@@ -74,6 +75,16 @@ class Leases(RuleBasedStateMachine):
         self.fences.append(found.lease.fence)
         self.holder, self.expires_after = found.lease.fence, LEASE_SECONDS
         return found
+
+    @rule()
+    def cancel(self) -> None:
+        """Somebody cancels: whoever holds the operation holds it no more, and it can be claimed at once. Too late, it
+        changes nothing."""
+        cancelled = self.store.operations.cancel(OperationId("op-a"), self.clock.now(), actor="ops", request_id="req-9")
+        may = self.completions == 0 or self.is_cancelling
+        assert self.succeeds(cancelled) == may
+        if may and not self.is_cancelling:
+            self.is_cancelling, self.holder = True, None
 
     @rule(seconds=st.sampled_from([0.5, 9, 10, 29.999, 30, 45]))
     def time_passes(self, seconds: float) -> None:
@@ -120,20 +131,26 @@ class Leases(RuleBasedStateMachine):
         after = self.run(self.store.operations.get(claim.id))
         assert after.steps == ((record,) if may else before.steps)
 
-    @rule(claim=consumes(claimed), state=st.sampled_from([OperationState.WAITING, OperationState.SUCCEEDED]))
-    def release(self, claim: Operation | None, state: OperationState) -> None:
-        """Only the holder's turn counts, so an operation ends once."""
+    @rule(claim=consumes(claimed), is_over=st.booleans())
+    def release(self, claim: Operation | None, is_over: bool) -> None:
+        """Only the holder's turn counts, so an operation ends once, and as cancelled once that was asked."""
         if claim is None or claim.lease is None:
             return
+        if self.is_held_by(claim.lease.fence):
+            assert (claim.state is OperationState.CANCELLING) == self.is_cancelling
+        if claim.state is OperationState.CANCELLING:
+            state = OperationState.CANCELLED if is_over else OperationState.CANCELLING
+        else:
+            state = OperationState.SUCCEEDED if is_over else OperationState.WAITING
         turn = Turn(state=state, next_attempt_at=self.clock.now(), attempts=0)
         may = self.is_held_by(claim.lease.fence)
         released = self.store.operations.release(claim.id, claim.lease.fence, turn, self.clock.now())
         assert self.succeeds(released) == may
         if may:
             self.holder = None
-            self.completions += state is OperationState.SUCCEEDED
+            self.completions += is_over
 
-    def succeeds(self, write: Coroutine[Any, Any, None]) -> bool:
+    def succeeds(self, write: Coroutine[Any, Any, object]) -> bool:
         """Whether the store takes the write; a refusal is a ConflictError."""
         try:
             self.run(write)
@@ -154,7 +171,9 @@ class Leases(RuleBasedStateMachine):
             return
         stored = self.run(self.store.operations.get(OperationId("op-a")))
         assert (stored.lease.fence if stored.lease else None) == self.holder
-        assert (stored.state is OperationState.SUCCEEDED) == (self.completions == 1)
+        assert stored.state.is_final == (self.completions == 1)
+        cancelled = (OperationState.CANCELLING, OperationState.CANCELLED)
+        assert (stored.state in cancelled) == self.is_cancelling
 
     def teardown(self) -> None:
         """Close the store and the loop."""

@@ -18,7 +18,14 @@ from tests.unit.operations.small_verbs import Failing, Notes, place, stored, unt
 
 @pytest.mark.parametrize(
     "methods",
-    [["record_step"], ["release"], ["record_step", "release"], ["record_step"] * 2 + ["release"], ["renew"], ["claim_several"]],
+    [
+        ["record_step"],
+        ["release"],
+        ["record_step", "release"],
+        ["record_step"] * 2 + ["release"],
+        ["renew"],
+        ["claim_several"],
+    ],
     ids=", ".join,
 )
 async def test_nothing_is_lost_when_the_database_is_away(
