@@ -22,6 +22,7 @@ from provisioner.api.problems import nothing_here, problem_response
 from provisioner.api.routes import (
     audit,
     catalog,
+    endpoint_verbs,
     endpoints,
     endpoints_changes,
     fleet,
@@ -47,6 +48,7 @@ PREFIX = "/v1"
 NOUNS = (
     audit,
     catalog,
+    endpoint_verbs,
     endpoints,
     endpoints_changes,
     fleet,

@@ -72,6 +72,15 @@ class ApiKey:
         return is_admin and self.is_usable(now)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotation:
+    """A new key takes the place of others, which may be used until a moment, or until their own expiry before it."""
+
+    key: ApiKey
+    replaced: tuple[KeyId, ...]
+    until: datetime
+
+
 def without_teams(keys: Iterable[ApiKey]) -> list[ApiKey]:
     """The same keys, each for the whole of its tenant, where an installation does not tell teams apart."""
     return [replace(key, team=None) for key in keys]

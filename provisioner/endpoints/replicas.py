@@ -21,6 +21,12 @@ async def list_pods(attempt: EndpointAttempt, plan: EndpointPlan) -> Sequence[Ma
     return await attempt.world.tenant(plan).list(POD, namespace=TENANT_NAMESPACE, labels=labels)
 
 
+async def list_leases(attempt: EndpointAttempt, plan: EndpointPlan) -> Sequence[Manifest]:
+    """The Leases of an endpoint, whatever their revision."""
+    labels = {ENDPOINT_LABEL: str(plan.endpoint)}
+    return await attempt.world.tenant(plan).list(LEASE, namespace=TENANT_NAMESPACE, labels=labels)
+
+
 async def ensure_leases(attempt: EndpointAttempt, plan: EndpointPlan, present: Collection[str] | None = None) -> None:
     """Make the Leases of a revision that are not `present`; None looks which are."""
     tenant = attempt.world.tenant(plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from provisioner.domain.operation import Verb
-from provisioner.endpoints import create, delete, drain, scale, update, warm
+from provisioner.endpoints import create, delete, drain, restart, rotate_key, scale, update, warm
 from provisioner.endpoints.world import World
 from provisioner.operations.verb import VerbDefinition, Verbs
 
@@ -20,6 +20,20 @@ def endpoint_verbs(world: World) -> Verbs:
             on_failed=warm.on_failed,
             deadline_seconds=warm.DEADLINE_SECONDS,
             cancel_steps=warm.CANCEL_STEPS,
+        ),
+        Verb.ENDPOINT_RESTART: VerbDefinition(
+            steps=restart.STEPS,
+            world=world,
+            on_failed=restart.on_failed,
+            deadline_seconds=restart.DEADLINE_SECONDS,
+            cancel_steps=restart.CANCEL_STEPS,
+        ),
+        Verb.ENDPOINT_ROTATE_KEY: VerbDefinition(
+            steps=rotate_key.STEPS,
+            world=world,
+            on_failed=rotate_key.on_failed,
+            deadline_seconds=rotate_key.DEADLINE_SECONDS,
+            cancel_steps=rotate_key.CANCEL_STEPS,
         ),
         Verb.ENDPOINT_DRAIN: VerbDefinition(
             steps=drain.STEPS,

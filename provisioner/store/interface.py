@@ -17,7 +17,7 @@ from provisioner.domain.audit import AuditEvent, AuditFilter
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import InvariantError
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
-from provisioner.domain.key import ApiKey
+from provisioner.domain.key import ApiKey, Rotation
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
 from provisioner.domain.origin import Origin
@@ -87,9 +87,15 @@ class OperationStore(Protocol):
     """Rows of operations and their steps."""
 
     async def submit(
-        self, operation: Operation, *, endpoint: Endpoint | None = None, tenant: Tenant | None = None
+        self,
+        operation: Operation,
+        *,
+        endpoint: Endpoint | None = None,
+        tenant: Tenant | None = None,
+        rotation: Rotation | None = None,
     ) -> Submitted:
-        """Store a pending operation together with the endpoint or tenant row that it makes or changes.
+        """Store a pending operation together with the endpoint or tenant row that it makes or changes, or with the new
+        key of a rotation, whose old ones expire.
 
         Idempotency keys are scoped to the tenant: the same key and request digest returns the operation that exists,
         another digest raises RejectedError (`IdempotencyKeyReused`). A name that exists in the tenant raises
@@ -97,7 +103,7 @@ class OperationStore(Protocol):
         (`OperationInProgress`) that names the first, but a delete ends an open change (cancelled, `Superseded`). Every
         change but that is made of the row as it was read: ConflictError (`EndpointChanged`) where it has another
         version by now. A tenant whose creation failed may be submitted again. NotFoundError: `TenantUnknown`, or no
-        such endpoint.
+        such endpoint. RetryableError (`TooManyKeys`): a rotation makes a key as `KeyStore.make` does.
         """
         ...
 
@@ -274,6 +280,10 @@ class KeyStore(Protocol):
 
     async def revoke(self, key: KeyId, now: datetime) -> ApiKey:
         """Mark it revoked within an operation, whose own audit events tell of it; again is fine. NotFoundError."""
+        ...
+
+    async def change_expiry(self, key: KeyId, *, found: datetime, expires_at: datetime | None) -> None:
+        """Have it expire at another moment within an operation, if it expires at the one that was `found`."""
         ...
 
     async def tell_use(self, keys: Collection[KeyId], now: datetime) -> None:

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.access import AccessRole
 from provisioner.domain.audit import AuditEvent
-from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError, RejectedError, RetryableError
+from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError, RejectedError
 from provisioner.domain.ids import EndpointId, KeyId
 from provisioner.domain.key import ApiKey
 from provisioner.domain.origin import Origin
@@ -29,14 +29,12 @@ from provisioner.store.database import Database
 from provisioner.store.interface import StoredKey
 from provisioner.store.paging import Order
 from provisioner.store.repeats import earlier_subject
+from provisioner.store.rotation import require_patience
 from provisioner.store.rows import columns_of, key_from, value_or_error
 from provisioner.store.schema import API_KEYS, TENANTS
 from provisioner.store.submit import unknown_tenant
+from provisioner.store.teams import require_team
 
-KEYS_PER_MINUTE = 5
-"""How many keys one caller may make within a minute."""
-
-_MINUTE = timedelta(minutes=1)
 _USE_IS_TOLD_EVERY = timedelta(minutes=5)
 _NEWEST = Order((API_KEYS.c.created_at, API_KEYS.c.id), newest_first=True)
 
@@ -78,8 +76,10 @@ class SqlKeys:
                 earlier = await earlier_subject(connection, origin, tenant=key.tenant or "", subject=key.id, now=now)
                 if earlier is not None:
                     return StoredKey(await _get(connection, KeyId(earlier)), is_new=False)
-                await _require_patience(connection, key.created_by, now)
+                await require_patience(connection, key.created_by, now)
                 await _require_staying(connection, key.tenant)
+                if key.tenant is not None:
+                    await require_team(connection, key.tenant, key.team)
                 await _insert(connection, key)
                 await record_audit(connection, _asked("key.create", None, key, origin, now))
         except IntegrityError:
@@ -151,6 +151,13 @@ class SqlKeys:
             raise _unknown(key)
         return key_from(row)
 
+    async def change_expiry(self, key: KeyId, *, found: datetime, expires_at: datetime | None) -> None:
+        """See KeyStore."""
+        as_found = (API_KEYS.c.id == key) & (API_KEYS.c.expires_at == found)
+        async with self._database.write() as connection:
+            await connection.execute(update(API_KEYS).where(as_found).values(expires_at=expires_at))
+            await count_change(connection, API_KEYS)
+
     async def tell_use(self, keys: Collection[KeyId], now: datetime) -> None:
         """See KeyStore."""
         told = or_(API_KEYS.c.last_used_at.is_(None), API_KEYS.c.last_used_at <= now - _USE_IS_TOLD_EVERY)
@@ -201,21 +208,6 @@ async def _administrators(connection: AsyncConnection, now: datetime) -> list[Ap
     admins = select(API_KEYS).where(API_KEYS.c.role == AccessRole.ADMIN, API_KEYS.c.revoked_at.is_(None))
     found = [value_or_error(key_from, row) for row in await connection.execute(admins)]
     return [key for key in found if isinstance(key, ApiKey) and key.administers(now)]
-
-
-async def _require_patience(connection: AsyncConnection, maker: str, now: datetime) -> None:
-    """RetryableError (`TooManyKeys`) when the maker made as many within the last minute as may be made."""
-    newest = select(API_KEYS.c.created_at).where(API_KEYS.c.created_by == maker, API_KEYS.c.created_at > now - _MINUTE)
-    newest = newest.order_by(API_KEYS.c.created_at.desc()).limit(KEYS_PER_MINUTE)
-    moments = (await connection.scalars(newest)).all()
-    if len(moments) < KEYS_PER_MINUTE:
-        return
-    raise RetryableError(
-        f"making a key: one caller may make this many in a minute: {KEYS_PER_MINUTE}",
-        reason="TooManyKeys",
-        hint="wait as long as `Retry-After` says",
-        retry_after_seconds=(moments[-1] + _MINUTE - now).total_seconds(),
-    )
 
 
 def _asked(action: str, before: ApiKey | None, after: ApiKey, origin: Origin, now: datetime) -> AuditEvent:

@@ -22,6 +22,7 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError
 from provisioner.domain.ids import OperationId
+from provisioner.domain.key import Rotation
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
 from provisioner.domain.page import Page, Position
@@ -32,6 +33,7 @@ from provisioner.store.database import Database
 from provisioner.store.hold import hold
 from provisioner.store.interface import Submitted, Turn
 from provisioner.store.paging import Order
+from provisioner.store.rotation import rotate
 from provisioner.store.rows import columns_of, operation_from, value_or_error, values_only
 from provisioner.store.schema import IS_OPEN, OPERATIONS, STEPS
 from provisioner.store.submit import explain, find_known, insert_operation
@@ -48,7 +50,12 @@ class SqlOperations:
         self._clock = clock
 
     async def submit(
-        self, operation: Operation, *, endpoint: Endpoint | None = None, tenant: Tenant | None = None
+        self,
+        operation: Operation,
+        *,
+        endpoint: Endpoint | None = None,
+        tenant: Tenant | None = None,
+        rotation: Rotation | None = None,
     ) -> Submitted:
         """See OperationStore."""
         try:
@@ -56,6 +63,8 @@ class SqlOperations:
                 known = await find_known(connection, operation)
                 if known is None:
                     await insert_operation(connection, operation, endpoint, tenant)
+                    if rotation is not None:
+                        await rotate(connection, rotation)
                     return Submitted(operation, is_new=True)
         except IntegrityError:
             async with self._database.read() as connection:

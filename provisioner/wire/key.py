@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from provisioner.wire.message import Message
+from provisioner.wire.operation import OperationView
 
 
 class KeyView(Message):
@@ -35,4 +36,15 @@ class KeyCreated(Message):
 
     secret: Annotated[str | None, Field(repr=False)] = None
     key: KeyView
+    hint: str | None = None
+
+
+class KeyRotated(Message):
+    """The answer to a rotation: the operation that sees the old keys out, and the new key, whose secret is shown this
+    one time. `replaced` are the old keys, with their `expiresAt`."""
+
+    operation: OperationView
+    secret: Annotated[str | None, Field(repr=False)] = None
+    key: KeyView
+    replaced: tuple[KeyView, ...] = ()
     hint: str | None = None

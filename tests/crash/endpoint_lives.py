@@ -41,7 +41,7 @@ def mortal_store(store: Store, moments: Moments) -> Store:
     """The store with a moment before and after every row that a verb writes."""
     mortal = copy.copy(store)
     mortal.endpoints = moments.around(store.endpoints, "save", "remove")
-    mortal.keys = moments.around(store.keys, "add", "remove", "revoke_endpoint")
+    mortal.keys = moments.around(store.keys, "add", "remove", "revoke", "change_expiry", "revoke_endpoint")
     return mortal
 
 

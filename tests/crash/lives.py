@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from provisioner.domain.ids import OperationId
+from provisioner.domain.ids import KeyId, OperationId
 from provisioner.domain.operation import Verb
 from tests.crash import endpoint_lives, tenant_lives
 from tests.crash.harness import Start
+from tests.store.examples import api_key
 from tests.unit.endpoints.changes import another, bounds
-from tests.unit.endpoints.installation import Installation
+from tests.unit.endpoints.installation import ENDPOINT, Installation
 
 
 def _endpoint(prepare: endpoint_lives.Prepare) -> Callable[[Path], Awaitable[Start]]:
@@ -35,6 +36,20 @@ async def _update(laptop: Installation) -> OperationId:
     return await laptop.submit_change(Verb.ENDPOINT_UPDATE, another())
 
 
+async def _restart(laptop: Installation) -> OperationId:
+    """Of an endpoint with two replicas."""
+    await laptop.finish(await laptop.submit_create(bounds(2, 2).plan))
+    return await laptop.submit_verb(Verb.ENDPOINT_RESTART)
+
+
+async def _rotate_key(laptop: Installation) -> OperationId:
+    """In the place of another."""
+    await laptop.finish(await laptop.submit_create())
+    old = api_key("old", id=KeyId("key-old"), endpoints=(ENDPOINT,))
+    await laptop.store.keys.add(old)
+    return await laptop.submit_rotation(old)
+
+
 async def _drain(laptop: Installation) -> OperationId:
     """Of an endpoint that serves."""
     await laptop.finish(await laptop.submit_create())
@@ -52,6 +67,8 @@ LIVES: Mapping[Verb, Callable[[Path], Awaitable[Start]]] = {
     Verb.ENDPOINT_CREATE: _endpoint(Installation.submit_create),
     Verb.ENDPOINT_DELETE: _endpoint(_delete),
     Verb.ENDPOINT_DRAIN: _endpoint(_drain),
+    Verb.ENDPOINT_RESTART: _endpoint(_restart),
+    Verb.ENDPOINT_ROTATE_KEY: _endpoint(_rotate_key),
     Verb.ENDPOINT_SCALE: _endpoint(_scale),
     Verb.ENDPOINT_UPDATE: _endpoint(_update),
     Verb.ENDPOINT_WARM: _endpoint(_warm),

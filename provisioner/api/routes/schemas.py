@@ -11,10 +11,20 @@ from provisioner.admission.change import ScaleForm, UpdateForm
 from provisioner.admission.form import RequestForm
 from provisioner.admission.key import KeyForm
 from provisioner.admission.tenant import TenantForm
+from provisioner.admission.verbs import DrainForm, EmptyForm, RotateKeyForm
 from provisioner.wire.problem import CONTENT_TYPE, Problem
 
 _REFERENCE = "#/components/schemas/{model}"
-_FORMS: tuple[type[BaseModel], ...] = (KeyForm, RequestForm, ScaleForm, TenantForm, UpdateForm)
+_FORMS: tuple[type[BaseModel], ...] = (
+    DrainForm,
+    EmptyForm,
+    KeyForm,
+    RequestForm,
+    RotateKeyForm,
+    ScaleForm,
+    TenantForm,
+    UpdateForm,
+)
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "4XX": {

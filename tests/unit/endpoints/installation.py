@@ -14,9 +14,11 @@ from typing import Any
 from provisioner.domain.endpoint import Change, Endpoint
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, Ids, OperationId
+from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.origin import Origin
 from provisioner.domain.plan import EndpointPlan
+from provisioner.endpoints.rotate_key import new_rotation
 from provisioner.endpoints.submit import new_change, new_create, new_delete, new_operation
 from provisioner.endpoints.verbs import endpoint_verbs
 from provisioner.endpoints.world import World
@@ -88,6 +90,21 @@ class Installation:
             verb, row, asked, origin=origin(key or verb), clock=self.clock, ids=self.world.ids
         )
         await self.store.operations.submit(made, endpoint=changed)
+        return made.id
+
+    async def submit_rotation(self, *old: ApiKey, overlap_seconds: int = 5, key: str = "rotate") -> OperationId:
+        """Ask for a key in the place of others."""
+        row = await self.store.endpoints.get(ENDPOINT)
+        made, changed, rotation = new_rotation(
+            row,
+            old,
+            secret=self.world.ids.secret(),
+            overlap_seconds=overlap_seconds,
+            origin=origin(key),
+            clock=self.clock,
+            ids=self.world.ids,
+        )
+        await self.store.operations.submit(made, endpoint=changed, rotation=rotation)
         return made.id
 
     async def turn(self, seconds: float = 1.0) -> None:
