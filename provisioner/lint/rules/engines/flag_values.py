@@ -9,6 +9,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.model_servers import Engine, Flag, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.server_kinds import EngineKind
+from provisioner.lint.values import look
 from provisioner.lint.vllm_values import VLLM_AMOUNTS, VLLM_DECIMAL, VLLM_WHOLE, VLLM_WORDS
 from provisioner.lint.world import World
 
@@ -207,6 +208,23 @@ def engine_slots_too_short(world: World) -> Iterator[Hit]:
             path = flag.path if flag else engine.container.path
             fix = f"set --ctx-size to {slots} times the tokens of one request, or take fewer slots"
             yield Hit(at=engine.pod.owner, path=path, message=message, fix=fix)
+
+
+@rule("engine-leaves-gpu-idle", Severity.WARNING)
+def engine_leaves_gpu_idle(world: World) -> Iterator[Hit]:
+    """llama.cpp holds a GPU and is told to put no layer of the model on it.
+
+    With `--n-gpu-layers 0` everything is computed by the CPU, many times slower, and the GPU stays idle.
+    """
+    for engine in engines(world):
+        flag = next((one for one in engine.flags if one.name in _LAYERS), None)
+        has_gpu = bool(engine.gpus) or bool(look(engine.container.value, "resources", "claims"))
+        if engine.kind is EngineKind.LLAMA_CPP and flag is not None and flag.value == "0" and has_gpu:
+            message = f"reading arguments of {engine.kind}: the GPU that it holds computes nothing: `{flag.name} 0`"
+            yield _hit(engine, flag, message, f"write {flag.name} 99, or leave the GPU to others")
+
+
+_LAYERS = ("-ngl", "--gpu-layers", "--n-gpu-layers")
 
 
 @rule("engine-batch-too-small", Severity.ERROR)

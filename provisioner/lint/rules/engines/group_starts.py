@@ -35,6 +35,27 @@ def group_restart_policy_unknown(world: World) -> Iterator[Hit]:
             yield Hit(at=found, path=_POLICY, message=message, fix=fix)
 
 
+_RAY_SIZE = re.compile(r"--ray_cluster_size[= ]([0-9]{1,4})\b")
+
+
+@rule("group-ray-size-differs", Severity.ERROR)
+def group_ray_size_differs(world: World) -> Iterator[Hit]:
+    """The leader of a group waits for another number of Ray nodes than the group has pods.
+
+    `multi-node-serving.sh leader --ray_cluster_size=…` waits until so many nodes have joined, and gives up where there
+    are fewer; with a smaller number it starts before its GPUs are there. `$(LWS_GROUP_SIZE)` always fits.
+    """
+    for found in world.of_kind("LeaderWorkerSet"):
+        size = whole(found.value, "spec", "leaderWorkerTemplate", "size")
+        for pod in pods_made_by(found, world):
+            for container in pod.containers:
+                told = _RAY_SIZE.search(_script(container))
+                if told is not None and size is not None and int(told[1]) != size:
+                    message = f"joining ranks of {found.name}: the group has {size} pods, Ray waits for `{told[1]}`"
+                    fix = "write --ray_cluster_size=$(LWS_GROUP_SIZE)"
+                    yield Hit(at=found, path=container.path, message=message, fix=fix)
+
+
 def _script(container: Container) -> str:
     return " ".join([*container.arguments, str(look(container.value, "lifecycle") or "")])
 

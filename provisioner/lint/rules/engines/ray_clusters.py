@@ -52,6 +52,21 @@ def _differ(pattern: re.Pattern[str], one: str, other: str) -> bool:
     return first is not None and second is not None and first[1] != second[1]
 
 
+@rule("ray-dashboard-unreachable", Severity.ERROR)
+def ray_dashboard_unreachable(world: World) -> Iterator[Hit]:
+    """The head of a RayService or a RayJob has its dashboard on the loopback address.
+
+    KubeRay hands applications and jobs to the dashboard over the network. It never gets through, and nothing is served.
+    """
+    for kind in ("RayService", "RayJob"):
+        for found in world.of_kind(kind):
+            path = (*_SPECS[kind], "headGroupSpec", "rayStartParams", "dashboard-host")
+            host = literal(found.value, *path) or ""
+            if host.startswith(("127.", "localhost", "::1")):
+                message = f"starting Ray: nobody outside of the head reaches its dashboard: `{host}`"
+                yield Hit(at=found, path=path, message=message, fix="write dashboard-host: 0.0.0.0")
+
+
 _RAY_IMAGE = re.compile(r"(^|/)rayproject/ray(-llm|-ml)?:v?([0-9]+\.[0-9]+\.[0-9]+)")
 
 

@@ -6,6 +6,7 @@ guides: a deployment's replica that finds no GPUs stays pending.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -41,9 +42,57 @@ def ray_serve_config_malformed(world: World) -> Iterator[Hit]:
             yield Hit(at=found, path=_CONFIG, message=message, fix="write `applications:` and a list below it")
 
 
+@rule("ray-serve-config-refused", Severity.ERROR)
+def ray_serve_config_refused(world: World) -> Iterator[Hit]:
+    """Ray Serve refuses an application of a RayService: its import path, a prefix given twice, or reversed bounds.
+
+    `import_path` is `module:attribute`, two applications need route prefixes and names of their own, and min_replicas
+    may not be above max_replicas. The cluster starts, holds its GPUs and serves nothing.
+    """
+    for found in world.of_kind("RayService"):
+        seen: set[tuple[str, str]] = set()
+        for application in _applications(found):
+            for why, fix in (*_faults(application), *_repeated(application, seen)):
+                message = f"reading serveConfigV2 of {found.name}: {why}"
+                yield Hit(at=found, path=_CONFIG, message=message, fix=fix)
+
+
+def _faults(application: Any) -> Iterator[tuple[str, str]]:
+    path = text(application, "import_path")
+    if path is not None and not re.search(r"[:.]", path):
+        yield f"import_path names no module: `{path}`", "write module:attribute"
+    for deployment in _deployments_of(application):
+        least, most = (whole(deployment, "autoscaling_config", f"{word}_replicas") for word in ("min", "max"))
+        if least is not None and most is not None and least > most:
+            yield f"min_replicas {least} is above max_replicas: `{most}`", "exchange them"
+
+
+def _repeated(application: Any, seen: set[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for field in ("name", "route_prefix"):
+        value = text(application, field)
+        if value is not None and (field, value) in seen:
+            yield f"two applications have one {field}: `{value}`", f"give each a {field} of its own"
+        seen.add((field, value or ""))
+
+
+def _applications(found: Object) -> Iterator[Any]:
+    """The applications in the text of a RayService, as far as it can be read."""
+    written = text(found.value, *_CONFIG)
+    documents = list(parse_documents(written, file=found.file)) if written and not has_hole(written) else []
+    for _, application in items(documents[0].value, "applications") if len(documents) == 1 else ():
+        yield application
+
+
+def _deployments_of(application: Any) -> Iterator[Any]:
+    for _, model in items(application, "args", "llm_configs"):
+        yield mapping(model, "deployment_config")
+    for _, deployment in items(application, "deployments"):
+        yield deployment
+
+
 @rule("ray-serve-needs-more-workers", Severity.WARNING)
 def ray_serve_needs_more_workers(world: World) -> Iterator[Hit]:
-    """Ray Serve may want more replicas than the GPUs of all workers hold.
+    """Ray Serve may want more replicas than the GPUs of head and workers hold.
 
     Ray's autoscaler adds workers up to `maxReplicas` of their groups; replicas beyond stay pending while requests queue
     for them. GPUs of a replica are tensor_parallel_size times pipeline_parallel_size of the engine, or `num_gpus`.
@@ -53,28 +102,29 @@ def ray_serve_needs_more_workers(world: World) -> Iterator[Hit]:
         wanted = [(most, gpus) for most, gpus in _deployments(found) if gpus]
         need = sum(most * gpus for most, gpus in wanted)
         if have is not None and need > have:
-            message = f"scaling {found.name}: its replicas may need {need:g} GPUs, the workers have at most `{have}`"
+            message = f"scaling {found.name}: its replicas may need {need:g} GPUs, the cluster has at most `{have}`"
             fix = "lower max_replicas, or raise maxReplicas of a worker group"
             yield Hit(at=found, path=_CONFIG, message=message, fix=fix)
 
 
 def _gpus_at_most(found: Object) -> int | None:
-    """The GPUs of all workers at their upper bounds; None where there are none, or a bound is not known."""
-    total = 0
+    """The GPUs of the head and of all workers at their upper bounds; None where that is not known."""
+    head = PodTemplate(found, ("spec", "rayClusterConfig", "headGroupSpec", "template"))
+    total = pod_gpus(head)
+    if not any(True for _ in items(found.value, *_GROUPS)):
+        return None
     for path, group in items(found.value, *_GROUPS):
         most = whole(group, "maxReplicas")
         most = whole(group, "replicas") if most is None else most
         if most is None:
             return None
         total += most * pod_gpus(PodTemplate(found, (*path, "template"))) * (whole(group, "numOfHosts") or 1)
-    return total or None
+    return total
 
 
 def _deployments(found: Object) -> Iterator[tuple[int, float]]:
     """Of every deployment that the configuration bounds: replicas at most, and the GPUs of one."""
-    written = text(found.value, *_CONFIG)
-    documents = list(parse_documents(written, file=found.file)) if written and not has_hole(written) else []
-    for _, application in items(documents[0].value, "applications") if len(documents) == 1 else ():
+    for application in _applications(found):
         for _, model in items(application, "args", "llm_configs"):
             engine = mapping(model, "engine_kwargs")
             gpus = (whole(engine, "tensor_parallel_size") or 1) * (whole(engine, "pipeline_parallel_size") or 1)

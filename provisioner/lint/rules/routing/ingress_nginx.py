@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.model_names import sounds_like_inference
+from provisioner.lint.joins.slips import is_slip
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.routing._ingresses import ingress_paths, ingresses
 from provisioner.lint.rules.routing._routes import (
@@ -108,6 +109,21 @@ def _model_ingresses(world: World) -> Iterator[Object]:
     for ingress in ingresses(world):
         if _is_nginx(ingress) and _serves_inference(world, ingress):
             yield ingress
+
+
+@rule("ingress-annotation-prefix-misspelt", Severity.WARNING)
+def ingress_annotation_prefix_misspelt(world: World) -> Iterator[Hit]:
+    """An annotation of an Ingress is meant for ingress-nginx, and its prefix is misspelt.
+
+    Annotations that nobody knows are kept and do nothing: what was to be set keeps its default.
+    """
+    for ingress in ingresses(world):
+        for key in ingress.annotations:
+            prefix = key.partition("/")[0]
+            if is_slip(prefix, _PREFIX.rstrip("/")):
+                message = f"reading annotation of {ingress.name}: no controller reads this prefix: `{prefix}`"
+                path = ("metadata", "annotations", key)
+                yield Hit(at=ingress, path=path, message=message, fix=f"write {_PREFIX}{key.partition('/')[2]}")
 
 
 @rule("ingress-without-timeout", Severity.WARNING)

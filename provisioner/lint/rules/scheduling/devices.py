@@ -86,7 +86,7 @@ def _of_containers(world: World, pod: PodTemplate) -> Iterator[tuple[FieldPath, 
 
 @rule("device-claim-refused", Severity.ERROR)
 def device_claim_refused(world: World) -> Iterator[Hit]:
-    """A claim has two requests of one name, or matches devices by an attribute without its domain.
+    """A claim has two requests of one name, a count that cannot be, or an attribute without its domain.
 
     The API server refuses it. An attribute is written with the driver's domain, such as `gpu.nvidia.com/productName` or
     `resource.kubernetes.io/pcieRoot`.
@@ -99,12 +99,40 @@ def device_claim_refused(world: World) -> Iterator[Hit]:
                 message = f"claiming devices: two requests have this name: `{name}`"
                 yield Hit(at=found, path=(*path, *place, "name"), message=message, fix="give each a name of its own")
             seen.add(name)
+            yield from _bad_count(found, (*path, *place, "exactly"), mapping(request, "exactly"))
         for place, entry in items(devices, "constraints"):
             attribute = literal(entry, "matchAttribute")
             if attribute is not None and "/" not in attribute:
                 message = f"claiming devices: the attribute has no domain: `{attribute}`"
                 fix = f"write such as `gpu.nvidia.com/{attribute}`"
                 yield Hit(at=found, path=(*path, *place, "matchAttribute"), message=message, fix=fix)
+
+
+def _bad_count(at: Object, path: FieldPath, request: Mapping[str, Any]) -> Iterator[Hit]:
+    mode = literal(request, "allocationMode")
+    if mode is not None and mode not in ("All", "ExactCount"):
+        message = f"claiming devices: there is no allocationMode `{mode}`"
+        yield Hit(at=at, path=(*path, "allocationMode"), message=message, fix="write ExactCount or All")
+    elif mode == "All" and request.get("count"):
+        message = f"claiming devices: all of them are claimed, and a count is given: `{request['count']}`"
+        yield Hit(at=at, path=(*path, "count"), message=message, fix="remove count, or allocationMode")
+
+
+@rule("device-claim-is-template", Severity.WARNING)
+def device_claim_is_template(world: World) -> Iterator[Hit]:
+    """A pod names a ResourceClaim, and what the folder holds under that name is a ResourceClaimTemplate.
+
+    A template is named by `resourceClaimTemplateName`, and each pod gets a claim of its own. A claim of that name would
+    be shared by all replicas, and where there is none the pods stay Pending.
+    """
+    for pod in world.pods:
+        for path, claim in items(pod.spec, "resourceClaims"):
+            name = literal(claim, "resourceClaimName")
+            is_claim = name and world.find("ResourceClaim", name, namespace=pod.namespace)
+            if name and not is_claim and world.find("ResourceClaimTemplate", name, namespace=pod.namespace):
+                message = f"claiming devices: the folder has a template of this name, and no claim: `{name}`"
+                fix = f"write resourceClaimTemplateName: {name}"
+                yield Hit(at=pod.owner, path=pod.at(*path, "resourceClaimName"), message=message, fix=fix)
 
 
 @rule("device-asked-twice", Severity.WARNING)

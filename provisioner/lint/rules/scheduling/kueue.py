@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from typing import Any
 
-from provisioner.catalog.fields import shown
+from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.quantities import amount, plain, pod_total
 from provisioner.lint.joins.selectors import namespace_labels, selector
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look, text, whole
+from provisioner.lint.values import has_hole, items, literal, look, text, whole
 from provisioner.lint.world import Object, PodTemplate, World
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
@@ -155,7 +156,7 @@ def kueue_quota_below_group(world: World) -> Iterator[Hit]:
     for owner, name, group in _groups(world):
         local = world.find("LocalQueue", name, namespace=owner.namespace)
         queue = world.find("ClusterQueue", text(local.value, "spec", "clusterQueue") or "") if local else None
-        if queue is None or any(look(queue.value, "spec", key) for key in ("cohort", "cohortName")):
+        if queue is None or _in_cohort(queue):
             continue
         for resource, value in group.items():
             quota = _quota(queue, resource)
@@ -182,15 +183,55 @@ def _groups(world: World) -> Iterator[tuple[Object, str, Mapping[str, Decimal]]]
 
 def _quota(queue: Object, resource: str) -> Decimal | None:
     """How much of a resource the flavors of a queue have together; None where one is not known, or there is none."""
-    found = [
-        amount(look(entry, "nominalQuota"))
-        for _, group in items(queue.value, "spec", "resourceGroups")
-        for _, flavor in items(group, "flavors")
-        for _, entry in items(flavor, "resources")
-        if text(entry, "name") == resource
-    ]
+    found = [amount(look(entry, "nominalQuota")) for _, entry in _quotas(queue) if text(entry, "name") == resource]
     known = [one for one in found if one is not None]
     return sum(known, Decimal(0)) if known and len(known) == len(found) else None
+
+
+_WORDS: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("queueingStrategy",): ("StrictFIFO", "BestEffortFIFO"),
+    ("stopPolicy",): ("None", "Hold", "HoldAndDrain"),
+    ("preemption", "withinClusterQueue"): ("Never", "LowerPriority", "LowerOrNewerEqualPriority"),
+    ("preemption", "reclaimWithinCohort"): ("Never", "LowerPriority", "Any"),
+    ("preemption", "borrowWithinCohort", "policy"): ("Never", "LowerPriority"),
+}
+
+
+@rule("kueue-cluster-queue-refused", Severity.ERROR)
+def kueue_cluster_queue_refused(world: World) -> Iterator[Hit]:
+    """A ClusterQueue has a word that does not exist, a negative quota, or a limit for lending without a cohort.
+
+    Kueue's webhook refuses it: borrowingLimit and lendingLimit say what queues of one cohort give each other.
+    """
+    for queue in world.of_kind("ClusterQueue"):
+        for path, words in _WORDS.items():
+            word = literal(queue.value, "spec", *path)
+            if word is not None and word not in words:
+                near = nearest_name(word, words)
+                message = f"reading queue {queue.name}: {path[-1]} cannot be `{word}`"
+                fix = f"did you mean {near}?" if near else f"write one of: {', '.join(words)}"
+                yield Hit(at=queue, path=("spec", *path), message=message, fix=fix)
+        for place, entry in _quotas(queue):
+            least = amount(look(entry, "nominalQuota"))
+            if least is not None and least < 0:
+                message = f"reading queue {queue.name}: a quota is below zero: `{plain(least)}`"
+                yield Hit(at=queue, path=(*place, "nominalQuota"), message=message, fix="write 0 or more")
+            for field in ("borrowingLimit", "lendingLimit"):
+                if look(entry, field) is not None and not _in_cohort(queue):
+                    message = f"reading queue {queue.name}: {field} needs a cohort: `{look(entry, field)}`"
+                    yield Hit(at=queue, path=(*place, field), message=message, fix="name a cohort, or remove the limit")
+
+
+def _in_cohort(queue: Object) -> bool:
+    return any(look(queue.value, "spec", key) for key in ("cohort", "cohortName"))
+
+
+def _quotas(queue: Object) -> Iterator[tuple[FieldPath, Any]]:
+    """The quotas of a queue's flavors: where each stands, and what it says."""
+    for path, group in items(queue.value, "spec", "resourceGroups"):
+        for place, flavor in items(group, "flavors"):
+            for inner, entry in items(flavor, "resources"):
+                yield (*path, *place, *inner), entry
 
 
 @rule("kueue-resources-differ", Severity.ERROR)

@@ -147,6 +147,31 @@ def binding_subject_missing(world: World) -> Iterator[Hit]:
             yield Hit(at=binding, path=(*path, "name"), message=message, fix=fix)
 
 
+_RBAC = "rbac.authorization.k8s.io"
+_GROUP_OF_SUBJECT = {"ServiceAccount": ("",), "User": (_RBAC, ""), "Group": (_RBAC, "")}
+"""The API group that a subject of each kind may name; the API server fills in what is left out."""
+
+
+@rule("binding-subject-refused", Severity.ERROR)
+def binding_subject_refused(world: World) -> Iterator[Hit]:
+    """A binding names a subject of a kind that does not exist, or of another API group than its kind is in.
+
+    The API server refuses it. Subjects are ServiceAccounts of the core group, Users and Groups.
+    """
+    for binding in world.of_kind("RoleBinding", "ClusterRoleBinding"):
+        for path, item in items(binding.value, "subjects"):
+            kind, group = text(item, "kind"), text(item, "apiGroup") or ""
+            allowed = _GROUP_OF_SUBJECT.get(kind or "")
+            if kind is not None and allowed is None:
+                message = f"granting access: there is no kind of subject {shown(kind)}"
+                fix = f"write one of: {', '.join(_GROUP_OF_SUBJECT)}"
+                yield Hit(at=binding, path=(*path, "kind"), message=message, fix=fix)
+            elif allowed is not None and group not in allowed:
+                message = f"granting access: a {kind} is not of API group {shown(group)}"
+                fix = f"write `apiGroup: {allowed[0]}`" if allowed[0] else "leave apiGroup out"
+                yield Hit(at=binding, path=(*path, "apiGroup"), message=message, fix=fix)
+
+
 @rule("binding-subject-elsewhere", Severity.WARNING)
 def binding_subject_elsewhere(world: World) -> Iterator[Hit]:
     """A RoleBinding names a service account of another namespace, and the account of that name is in its own.

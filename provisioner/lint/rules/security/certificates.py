@@ -26,6 +26,24 @@ def _certificates(world: World) -> Iterator[Object]:
     return (found for found in world.of_kind("Certificate") if found.group == _GROUP and mapping(found.value, "spec"))
 
 
+@rule("ingress-issuer-without-tls", Severity.WARNING)
+def ingress_issuer_without_tls(world: World) -> Iterator[Hit]:
+    """An Ingress names an issuer for its certificate, and has no `tls`.
+
+    cert-manager makes certificates for the entries of `spec.tls` and for nothing else: none is made, and the host is
+    served without TLS or with the controller's own certificate.
+    """
+    for found in world.of_kind("Ingress"):
+        key = next((key for key in _ISSUERS if key in found.annotations), None)
+        if key is not None and found.value.get("spec") and not look(found.value, "spec", "tls"):
+            message = f"issuing certificate: the Ingress has no `tls` to make one for: `{found.name}`"
+            fix = "add `spec.tls` with hosts and a secretName, or remove the annotation"
+            yield Hit(at=found, path=("metadata", "annotations", key), message=message, fix=fix)
+
+
+_ISSUERS = ("cert-manager.io/cluster-issuer", "cert-manager.io/issuer")
+
+
 @rule("certificate-without-name", Severity.ERROR)
 def certificate_without_name(world: World) -> Iterator[Hit]:
     """A Certificate is for no name at all.

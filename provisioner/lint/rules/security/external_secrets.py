@@ -46,10 +46,34 @@ def external_secret_refused(world: World) -> Iterator[Hit]:
             if word is not None and word not in words:
                 message = f"fetching secret: {path[-1]} cannot be `{word}`"
                 yield Hit(at=found, path=("spec", *path), message=message, fix=f"write one of: {', '.join(words)}")
+        for place, entry in items(found.value, "spec", "data"):
+            if isinstance(look(entry, "remoteRef"), Mapping) and not look(entry, "remoteRef", "key"):
+                message = f"fetching secret: an entry says no key of the store: {shown(found.name)}"
+                yield Hit(at=found, path=(*place, "remoteRef"), message=message, fix="add `key`")
         interval = literal(spec, "refreshInterval")
         if interval is not None and not is_duration(interval):
             message = f"fetching secret: the interval is no duration: {shown(interval)}"
             yield Hit(at=found, path=("spec", "refreshInterval"), message=message, fix="write such as `1h` or `15m`")
+
+
+@rule("secret-store-refused", Severity.ERROR)
+def secret_store_refused(world: World) -> Iterator[Hit]:
+    """A SecretStore has several providers or none, or a version of Vault's key-value engine that does not exist.
+
+    The API server refuses it: `provider` holds exactly one, and Vault's `version` is v1 or v2.
+    """
+    for found in world.of_kind("SecretStore", "ClusterSecretStore"):
+        if found.group != _GROUP or not isinstance(look(found.value, "spec", "provider"), Mapping):
+            continue
+        names = sorted(map(str, mapping(found.value, "spec", "provider")))
+        if len(names) != 1:
+            message = f"fetching secrets: a store has exactly one provider: {shown(', '.join(names) or 'none')}"
+            yield Hit(at=found, path=("spec", "provider"), message=message, fix="make a store for each provider")
+        version = literal(found.value, "spec", "provider", "vault", "version")
+        if version is not None and version not in ("v1", "v2"):
+            message = f"fetching secrets: Vault's engine has no version {shown(version)}"
+            path = ("spec", "provider", "vault", "version")
+            yield Hit(at=found, path=path, message=message, fix="write v1 or v2")
 
 
 @rule("external-secret-store-unknown", Severity.ERROR)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.pods import every_pod
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text, whole
 from provisioner.lint.world import Container, PodTemplate, World
 
 _VARIABLE = re.compile(r"(?<!\$)\$\(([A-Z][A-Z0-9_]+)\)")
@@ -73,6 +74,39 @@ def command_file_missing(world: World) -> Iterator[Hit]:
                     yield Hit(at=pod.owner, path=path, message=message, fix=fix)
 
 
+@rule("command-file-not-executable", Severity.ERROR)
+def command_file_not_executable(world: World) -> Iterator[Hit]:
+    """A container's program is a file of a ConfigMap's or Secret's volume, and nobody may run it.
+
+    Such files have mode 0644 unless `defaultMode` or an item says otherwise: `permission denied`, and the container
+    never starts. A shell may read the file: `[sh, /scripts/run.sh]`.
+    """
+    for pod in every_pod(world):
+        modes = {text(volume, "name"): _mode(volume) for _, volume in items(pod.spec, "volumes")}
+        for container in pod.containers:
+            program = text(container.value, "command", 0) or ""
+            mount = _mount_of(container, program) if program.startswith("/") else None
+            mode = modes.get(text(mount, "name"))
+            if mode is not None and not mode & _MAY_RUN:
+                message = (
+                    f"starting container {container.name}: nobody may run a file of mode {mode:04o}: {shown(program)}"
+                )
+                fix = "set defaultMode: 0555 on the volume, or start it with a shell: [sh, …]"
+                yield Hit(at=pod.owner, path=(*container.path, "command", 0), message=message, fix=fix)
+
+
+_MAY_RUN = 0o111
+
+
+def _mode(volume: Any) -> int | None:
+    """The mode of a volume's files, None where they have several, or are no ConfigMap's or Secret's."""
+    for kind in ("configMap", "secret"):
+        source = look(volume, kind)
+        if isinstance(source, Mapping) and not any(look(one, "mode") is not None for _, one in items(source, "items")):
+            return 0o644 if look(source, "defaultMode") is None else whole(source, "defaultMode")
+    return None
+
+
 def _config_maps(world: World, pod: PodTemplate) -> Mapping[str, tuple[str, frozenset[str]]]:
     """The names and files of the ConfigMaps that are mounted as a whole, by volume."""
     found = {}
@@ -93,16 +127,22 @@ def _paths(container: Container) -> Iterator[tuple[FieldPath, str]]:
                 yield (*container.path, *path), item
 
 
+def _mount_of(container: Container, path: str) -> Any:
+    """The mount on which a path lies, the innermost one; None for the image's own files."""
+    around = [
+        (len(where), mount)
+        for _, mount in items(container.value, "volumeMounts")
+        if (where := text(mount, "mountPath")) and f"{path}/".startswith(f"{where.rstrip('/')}/")
+    ]
+    return max(around, key=lambda found: found[0], default=(0, None))[1]
+
+
 def _file_of(
     container: Container, maps: Mapping[str, tuple[str, frozenset[str]]], path: str
 ) -> tuple[str, str, frozenset[str]] | None:
     """The ConfigMap, the entry and all entries that a path leads to; None for a path elsewhere."""
-    around = [
-        (where.rstrip("/"), mount)
-        for _, mount in items(container.value, "volumeMounts")
-        if (where := text(mount, "mountPath")) and f"{path}/".startswith(f"{where.rstrip('/')}/")
-    ]
-    where, mount = max(around, key=lambda found: len(found[0]), default=("", None))
+    mount = _mount_of(container, path)
+    where = (text(mount, "mountPath") or "").rstrip("/")
     source = maps.get(text(mount, "name") or "\n")
     if source is None or path == where or look(mount, "subPath") or look(mount, "subPathExpr"):
         return None
