@@ -1,4 +1,4 @@
-"""The two writes of every worker's turn: claiming what is due, and letting go of it with the audit line of its end.
+"""The writes of every worker's turn: claiming what is due, recording steps, letting go with the audit line of the end.
 
 On PostgreSQL each is one statement and so one round trip. SQLite knows no statement that writes two tables and has no
 round trips: there the same is a transaction. The statements are built once, since building one costs more than running
@@ -12,12 +12,28 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Integer, Row, bindparam, case, delete, exists, func, insert, literal, or_, select, text, update
+from sqlalchemy import (
+    Integer,
+    Row,
+    Text,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import LEASE_SECONDS, Fence
-from provisioner.domain.operation import OperationState, Verb
+from provisioner.domain.operation import OperationState, StepRecord, Verb
 from provisioner.store.audit import record_operation
 from provisioner.store.database import Database
 from provisioner.store.hold import stale
@@ -66,6 +82,35 @@ def _claim(verbs: tuple[Verb, ...], dialect: str) -> ReturningUpdate[Any]:
 _NEXT_FENCE = insert(FENCES).returning(FENCES.c.fence)
 _USED_FENCE = delete(FENCES).where(FENCES.c.fence == bindparam("used"))
 
+_RECORDED = ("attempts", "started_at", "finished_at", "result", "reason", "message")
+_RECORD = update(STEPS).where(STEPS.c.operation == bindparam("held"), STEPS.c.name == bindparam("step"))
+_RECORD = _RECORD.values({name: bindparam(f"step_{name}") for name in _RECORDED}).returning(STEPS.c.name)
+_POSITION = select(func.count()).where(STEPS.c.operation == bindparam("held")).scalar_subquery()
+_HOLD = (
+    update(OPERATIONS)
+    .where(_COLUMNS.id == bindparam("held"), _COLUMNS.lease_fence == bindparam("fence"))
+    .values(updated_at=bindparam("now"), attempts=func.coalesce(bindparam("fresh", type_=Integer), _COLUMNS.attempts))
+    .returning(_COLUMNS.id)
+)
+
+
+def _insert_step(dialect: str) -> Any:
+    """A first record of a step; on PostgreSQL also a later one, and only while the operation is held."""
+    values = {name: bindparam(f"step_{name}", type_=STEPS.c[name].type) for name in _RECORDED}
+    key = {"operation": bindparam("held", type_=Text), "name": bindparam("step", type_=Text), "position": _POSITION}
+    row = key | values
+    if dialect == "sqlite":
+        return insert(STEPS).values(row)
+    held = _HOLD.cte("held")
+    made = postgresql.insert(STEPS).from_select(list(row), select(*row.values()).select_from(held))
+    again = {name: made.excluded[name] for name in _RECORDED}
+    return made.on_conflict_do_update(index_elements=[STEPS.c.operation, STEPS.c.name], set_=again).returning(
+        STEPS.c.name
+    )
+
+
+_INSERT_STEP = {dialect: _insert_step(dialect) for dialect in ("postgresql", "sqlite")}
+
 _TURN = ("state", "next_attempt_at", "attempts", "reason", "message", "hint")
 _RELEASE = (
     update(OPERATIONS)
@@ -112,6 +157,24 @@ async def claim_due(
         await connection.execute(_USED_FENCE, {"used": fence})
         rows: Sequence[Row[Any]] = (await connection.execute(statement, {**values, "fence": fence, "limit": 1})).all()
         return rows
+
+
+async def record_step(
+    database: Database, operation: OperationId, fence: Fence, record: StepRecord, now: datetime
+) -> None:
+    """Store a step's record; a finished one renews the attempts. ConflictError (`FenceStale`)."""
+    values: dict[str, Any] = {f"step_{name}": getattr(record, name) for name in _RECORDED}
+    values |= {"held": operation, "fence": fence, "now": now, "fresh": 1 if record.is_done else None}
+    values["step"] = record.name
+    if database.dialect == "postgresql":
+        if not await database.write_once(_INSERT_STEP["postgresql"], values):
+            raise stale(operation, fence)
+        return
+    async with database.write() as connection:
+        if (await connection.execute(_HOLD, values)).one_or_none() is None:
+            raise stale(operation, fence)
+        if (await connection.execute(_RECORD, values)).one_or_none() is None:
+            await connection.execute(_INSERT_STEP["sqlite"], values)
 
 
 async def release(database: Database, operation: OperationId, fence: Fence, turn: Turn, now: datetime) -> None:

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Row, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -28,13 +28,12 @@ from provisioner.domain.operation import Operation, OperationState, StepRecord, 
 from provisioner.domain.page import Page, Position
 from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import record_operation
-from provisioner.store.claims import LEASE, NOT_LEASED, claim_due, release
+from provisioner.store.claims import LEASE, NOT_LEASED, claim_due, record_step, release
 from provisioner.store.database import Database
-from provisioner.store.hold import hold
 from provisioner.store.interface import Submitted, Turn
 from provisioner.store.paging import Order
 from provisioner.store.rotation import rotate
-from provisioner.store.rows import columns_of, operation_from, value_or_error, values_only
+from provisioner.store.rows import operation_from, value_or_error, values_only
 from provisioner.store.schema import IS_OPEN, OPERATIONS, STEPS
 from provisioner.store.submit import explain, find_known, insert_operation
 
@@ -123,15 +122,7 @@ class SqlOperations:
 
     async def record_step(self, operation: OperationId, fence: Fence, record: StepRecord) -> None:
         """See OperationStore."""
-        fresh: dict[str, Any] = {"attempts": 1} if record.is_done else {}
-        values = columns_of(record, "name")
-        this = (STEPS.c.operation == operation) & (STEPS.c.name == record.name)
-        async with self._database.write() as connection:
-            await hold(connection, operation, fence, now=self._clock.now(), **fresh)
-            if (await connection.execute(update(STEPS).where(this).values(values))).rowcount == 0:
-                before = select(func.count()).where(STEPS.c.operation == operation).scalar_subquery()
-                key = {"operation": operation, "name": record.name, "position": before}
-                await connection.execute(insert(STEPS).values(key | values))
+        await record_step(self._database, operation, fence, record, self._clock.now())
 
     async def release(self, operation: OperationId, fence: Fence, turn: Turn, now: datetime) -> None:
         """See OperationStore."""
