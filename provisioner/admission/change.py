@@ -6,7 +6,7 @@ of the request. Name, tenant, region and tier stand fast: they decide where the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from provisioner.admission.admit import admit_endpoint
 from provisioner.admission.form import TeamName
+from provisioner.admission.patch import merge_patch
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import validate_fields
@@ -59,8 +60,8 @@ def admit_update(
     """
     _refuse(_form_findings(UpdateForm, raw))
     request, plan = admit_endpoint(
-        _merged(_request_json(endpoint), raw),
-        catalog=catalog,
+        merge_patch(_request_json(endpoint), raw),
+        catalog=_with_own_model(catalog, endpoint),
         site=site,
         endpoint_id=endpoint.id,
         tenant_tiers=tenant_tiers,
@@ -92,6 +93,11 @@ def admit_scale(
     return Change(request=request, plan=_rescaled(endpoint.plan, wanted.plan))
 
 
+def _with_own_model(catalog: Catalog, endpoint: Endpoint) -> Catalog:
+    """The catalog in which the endpoint's model is not archived: who has it keeps it."""
+    return replace(catalog, archived=catalog.archived - {endpoint.request.model})
+
+
 def _rescaled(plan: EndpointPlan, wanted: EndpointPlan) -> EndpointPlan:
     low, high = wanted.runtime.min_replicas, wanted.runtime.max_replicas
     nodes, burst = wanted.capacity.nodes, wanted.capacity.burst_nodes
@@ -120,15 +126,6 @@ def _request_json(endpoint: Endpoint) -> dict[str, Any]:
         "scaling": {"minReplicas": request.scaling.min_replicas, "maxReplicas": request.scaling.max_replicas},
         "serving": dict(request.serving),
     }
-
-
-def _merged(target: Any, patch: Any) -> Any:
-    """RFC 7396: `patch` laid over `target`."""
-    if not isinstance(patch, Mapping):
-        return patch
-    kept = dict(target) if isinstance(target, Mapping) else {}
-    changed = {name: _merged(kept.get(name), value) for name, value in patch.items() if value is not None}
-    return {name: value for name, value in {**kept, **changed}.items() if name not in patch or name in changed}
 
 
 def _moved(before: EndpointPlan, after: EndpointPlan) -> tuple[Finding, ...]:

@@ -83,6 +83,11 @@ def check_image(
         yield Finding(reason="RegistryNotAllowed", message=message, field=field, hint=hint)
 
 
+def allowed_registries(tier: Tier, catalog: Catalog, site: Site) -> tuple[str, ...]:
+    """Where images of the tier's endpoints may come from; nothing where its policies do not ask."""
+    return site.image_registries(catalog.images, tier) if "image-registry" in tier.policies else ()
+
+
 def _lies_in(image: str, registry: str) -> bool:
     """Whether an image is from a registry, or from a path in one: as policy `image-registry` reads it."""
     prefix = registry.rstrip("/")

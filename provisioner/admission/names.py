@@ -30,6 +30,10 @@ def check_names(draft: Draft, catalog: Catalog, site: Site, tenant_tiers: Collec
         yield unknown("region", draft.region, site.regions)
     if draft.model is not None and draft.model not in catalog.models:
         yield unknown("model", draft.model, offered_models(catalog, site))
+    elif draft.model in catalog.archived:
+        message = f"reading model: it is archived, and offered for nothing new: {shown(draft.model)}"
+        hint = unknown_name_hint(draft.model, offered_models(catalog, site))
+        yield Finding(reason="ModelArchived", message=message, field="model", hint=hint)
     if draft.name is not None and draft.tenant is not None:
         yield from _check_hostnames(draft.name, draft.tenant, site)
 

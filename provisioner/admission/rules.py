@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from provisioner.admission.capacity import Choice, Need, choose_node_type, node_types_for
-from provisioner.admission.custom import check_custom, check_image, check_model, check_sources
+from provisioner.admission.custom import allowed_registries, check_custom, check_image, check_model, check_sources
 from provisioner.admission.form import Draft
 from provisioner.admission.memory import MemoryNeed, reckon_memory
 from provisioner.admission.names import check_names, check_scaling, unknown
@@ -106,9 +106,10 @@ def _read_engine(
     runtime = runtimes[asked.runtime or model.master.runtime]
     key = model.master.image if runtime.name == model.master.runtime else runtime.name
     image = asked.image or world.catalog.versions.image(key) or ""
+    registries = allowed_registries(tier, world.catalog, world.site) if tier is not None else ()
     findings = [
         *check_model(model, runtime, site=world.site, tier=tier, catalog=world.catalog),
-        *check_image(image, asked, site=world.site, key=key, registries=_registries(tier, world)),
+        *check_image(image, asked, site=world.site, key=key, registries=registries),
         *check_sources(asked, model, site=world.site),
         *(check_custom(asked, tier) if tier is not None else ()),
         *check_signal(asked, runtime),
@@ -128,13 +129,6 @@ def _read_engine(
     serving = {**master, **asked.parameters}
     engine = _Engine(model=model, runtime=runtime, asked=asked, image=image, serving=serving)
     return engine, tuple(findings)
-
-
-def _registries(tier: Tier | None, world: World) -> tuple[str, ...]:
-    """Where images of the tier's endpoints may come from; nothing where its policies do not ask."""
-    if tier is None or "image-registry" not in tier.policies:
-        return ()
-    return world.site.image_registries(world.catalog.images, tier)
 
 
 def _place(

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from provisioner.api.callers import Callers
 from provisioner.api.credentials import authenticate, require_gateway
 from provisioner.api.exchange import Exchange
+from provisioner.api.present import PresentCatalog
 from provisioner.api.problems import nothing_here, problem_response
 from provisioner.api.routes import (
     audit,
@@ -29,6 +30,7 @@ from provisioner.api.routes import (
     health,
     internal,
     keys,
+    model_masters,
     operations,
     tenants,
     usage,
@@ -53,6 +55,7 @@ NOUNS = (
     endpoints_changes,
     fleet,
     keys,
+    model_masters,
     operations,
     tenants,
     usage,
@@ -82,6 +85,7 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.callers = callers
+    app.state.catalog = PresentCatalog(services.catalog, services.store.models)
     app.state.endpoints = EndpointFeed(services.store.endpoints, is_stopping=services.is_stopping)
     app.state.snapshots = SnapshotFeed(services.store.snapshots, is_stopping=services.is_stopping)
     for noun in NOUNS:

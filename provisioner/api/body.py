@@ -1,29 +1,39 @@
-"""Reads the JSON body of a request: bounded, UTF-8, no duplicate names, no NaN, no bottomless nesting."""
+"""Reads the body of a request, JSON or YAML: bounded, UTF-8, no duplicate names, no NaN, no bottomless nesting."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel
 from starlette.requests import Request
 
+from provisioner.catalog.document import parse_document
 from provisioner.catalog.fields import validate_fields
 from provisioner.domain.errors import RejectedError
 
 MAX_BODY_BYTES = 1024 * 1024
+_BODY = "body"
+"""Stands where messages name a file."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-async def read_json(request: Request) -> Any:
-    """The JSON value of the body. Raises RejectedError `BodyTooLarge` or `NotJson`."""
+async def read_body(request: Request) -> bytearray:
+    """The bytes of the body. Raises RejectedError `BodyTooLarge`."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BODY_BYTES:
             raise RejectedError(f"reading the body: more bytes than {MAX_BODY_BYTES}", reason="BodyTooLarge")
+    return body
+
+
+async def read_json(request: Request) -> Any:
+    """The JSON value of the body. Raises RejectedError `BodyTooLarge` or `NotJson`."""
+    body = await read_body(request)
     try:
         return json.loads(body.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
@@ -34,6 +44,26 @@ async def read_json(request: Request) -> Any:
         raise _not_json(
             str(error) if isinstance(error, _RefusedError) else "a value is too large or too deep"
         ) from error
+
+
+async def read_yaml(request: Request) -> Any:
+    """The value of a body in the strict YAML of our files, of which JSON is a part. Raises RejectedError with every
+    finding."""
+    body = await read_body(request)
+    try:
+        return parse_document(body.decode("utf-8"), file=_BODY).value
+    except UnicodeDecodeError as error:
+        raise RejectedError(
+            f"reading the body as YAML: not UTF-8 at byte {error.start}", reason="NotYaml", hint="send UTF-8"
+        ) from error
+    except RejectedError as error:
+        findings = tuple(replace(found, message=str(found), field="") for found in error.findings)
+        raise RejectedError("reading the body as YAML", reason="NotYaml", findings=findings) from error
+
+
+def is_json(request: Request) -> bool:
+    """Whether the body says that it is JSON."""
+    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == "application/json"
 
 
 def read_form(model: type[ModelT], raw: Any) -> ModelT:

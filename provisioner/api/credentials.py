@@ -10,12 +10,14 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 
 from provisioner.api.callers import Callers
+from provisioner.api.present import PresentCatalog
 from provisioner.api.problems import nothing_here
 from provisioner.api.services import Services
 from provisioner.domain.access import Principal, Scope
@@ -29,9 +31,10 @@ _bearer = HTTPBearer(auto_error=False, description="an API key: `Authorization: 
 
 
 async def services_of(request: Request) -> Services:
-    """The services that the application was made with."""
+    """The services that the application was made with, and the catalog as it is now."""
     services: Services = request.app.state.services
-    return services
+    present: PresentCatalog = request.app.state.catalog
+    return replace(services, catalog=(await present.overlay()).catalog)
 
 
 ServicesDependency = Annotated[Services, Depends(services_of)]

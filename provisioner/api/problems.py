@@ -40,6 +40,7 @@ _STATUS_OF_REASON: Mapping[str, HTTPStatus] = {
     "BodyTooLarge": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "MethodNotAllowed": HTTPStatus.METHOD_NOT_ALLOWED,
     "PreconditionFailed": HTTPStatus.PRECONDITION_FAILED,
+    "PreconditionRequired": HTTPStatus.PRECONDITION_REQUIRED,
     "TooManyWatches": HTTPStatus.TOO_MANY_REQUESTS,
 }
 """Reasons that HTTP has a closer word for than that of their kind."""

@@ -45,13 +45,14 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """Everything that can be offered, by name."""
+    """Everything that can be offered, by name; `archived` models run where they run and are offered for nothing new."""
 
     tiers: Mapping[str, Tier]
     models: Mapping[str, Model]
     runtimes: Mapping[str, Runtime]
     versions: Versions
     components: Mapping[str, Component] = field(default_factory=dict)
+    archived: frozenset[str] = frozenset()
 
     @property
     def images(self) -> tuple[str, ...]:

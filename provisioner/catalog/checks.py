@@ -41,7 +41,7 @@ def check_catalog(catalog: Catalog) -> Iterator[tuple[str, Finding]]:
         file = f"applications/stack/{component.name}/component.yaml"
         yield from ((file, finding) for finding in check_component(component, catalog))
     for model in catalog.models.values():
-        yield from ((model_file(model.id), finding) for finding in _check_model(model, catalog))
+        yield from ((model_file(model.id), finding) for finding in check_model(model, catalog))
 
 
 def model_file(model: str) -> str:
@@ -145,7 +145,9 @@ def _check_runtime(runtime: Runtime, catalog: Catalog) -> Iterator[Finding]:
             yield _unknown(f"models[{position}]", "model", model, catalog.models)
 
 
-def _check_model(model: Model, catalog: Catalog) -> Iterator[Finding]:
+def check_model(model: Model, catalog: Catalog) -> Iterator[Finding]:
+    """Findings about a model that runtimes, images and parameters of a catalog tell; the model itself need not be in
+    it."""
     master = model.master
     if catalog.versions.image(master.image) is None:
         yield _unknown("master.image", "image key", master.image, catalog.versions.images)

@@ -14,7 +14,13 @@ from pydantic import Field
 from provisioner.catalog.entry import Entry, digest_of
 from provisioner.catalog.quantity import Quantity
 
+Count = Annotated[int, Field(gt=0, le=2**53 - 1)]
+"""A number that every reader of JSON takes as it is."""
+
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
+
+
+MAX_ID_LENGTH = 96
 
 
 class ModelKind(StrEnum):
@@ -68,13 +74,13 @@ class Card(Entry):
 class Architecture(Entry):
     """Numbers that planning needs."""
 
-    parameters: Annotated[int, Field(gt=0)]
-    weights_bytes: Annotated[int, Field(gt=0)]
-    layers: Annotated[int, Field(gt=0)]
-    attention_heads: Annotated[int, Field(gt=0)]
-    kv_heads: Annotated[int, Field(ge=0, description="0 for models without a key-value cache")]
-    head_dimension: Annotated[int, Field(gt=0)]
-    context_length: Annotated[int, Field(gt=0, description="tokens; for speech, seconds of audio")]
+    parameters: Count
+    weights_bytes: Count
+    layers: Count
+    attention_heads: Count
+    kv_heads: Annotated[int, Field(ge=0, le=2**53 - 1, description="0 for models without a key-value cache")]
+    head_dimension: Count
+    context_length: Annotated[Count, Field(description="tokens; for speech, seconds of audio")]
 
 
 class Model(Entry):
@@ -82,7 +88,7 @@ class Model(Entry):
     profile, or `sovereign` for those that are."""
 
     description: str
-    id: Annotated[str, Field(pattern=ID_PATTERN, max_length=96, description="name, or organisation/name")]
+    id: Annotated[str, Field(pattern=ID_PATTERN, max_length=MAX_ID_LENGTH, description="name, or organisation/name")]
     kind: ModelKind
     profiles: tuple[Literal["dev", "prod", "sovereign"], ...]
     master: Master

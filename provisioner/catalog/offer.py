@@ -10,11 +10,12 @@ from provisioner.catalog.site import Site
 
 
 def offered_models(catalog: Catalog, site: Site) -> Mapping[str, Model]:
-    """The models by id whose profile, runtime and image the Site allows."""
+    """The models by id whose profile, runtime and image the Site allows, without archived ones."""
     return {
         model_id: model
         for model_id, model in sorted(catalog.models.items())
-        if is_in_default_catalog(model, site)
+        if model_id not in catalog.archived
+        and is_in_default_catalog(model, site)
         and site.allows_runtime(catalog.runtimes[model.master.runtime])
         and not site.is_retired(catalog.versions.image(model.master.image) or "")
     }

@@ -25,6 +25,7 @@ from provisioner.api.app import create_app, create_health_app
 from provisioner.api.services import Services
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
+from provisioner.catalog.written import document_of
 from provisioner.delivery.git import GitDelivery
 from provisioner.domain.clock import SystemClock
 from provisioner.domain.ids import RandomIds
@@ -85,6 +86,7 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
         worker = Worker(store.operations, verbs, clock=clock, holder=holder, random=SystemRandom())
         if Role.API in roles:
             await ensure_administrator(store.keys, settings, clock=clock, ids=ids)
+            await store.models.bring_in([document_of(model) for model in catalog.models.values()], clock.now())
             app = create_app(_services(settings, catalog, outside, wake_worker=worker.wake, is_stopping=stop.is_set))
         else:
             app = create_health_app(store, ids=ids)

@@ -12,10 +12,9 @@ from starlette.responses import StreamingResponse
 
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import narrowed
-from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
+from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of, number_of
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.audit import AuditEvent, AuditFilter
-from provisioner.domain.page import Position, invalid_cursor
 from provisioner.store.interface import AuditStore
 from provisioner.wire.audit import AuditEventView
 from provisioner.wire.page import Page
@@ -49,7 +48,7 @@ Wanted = Annotated[AuditFilter, Depends(wanted_events)]
 @router.get("/audit")
 async def list_events(services: ServicesDependency, wanted: Wanted, paging: PagingQuery) -> Page[AuditEventView]:
     """Events, newest first."""
-    found = await services.store.audit.newest(wanted, before=_event_id(paging.after), limit=paging.limit + 1)
+    found = await services.store.audit.newest(wanted, before=number_of(paging.after), limit=paging.limit + 1)
     page = found[: paging.limit]
     following = (str(page[-1].id),) if len(found) > paging.limit else None
     return Page(items=tuple(AuditEventView.model_validate(event) for event in page), next_cursor=cursor_of(following))
@@ -76,11 +75,3 @@ async def _lines(store: AuditStore, wanted: AuditFilter) -> AsyncIterator[bytes]
 
 def _line(event: AuditEvent) -> bytes:
     return AuditEventView.model_validate(event).model_dump_json(by_alias=True).encode() + b"\n"
-
-
-def _event_id(after: Position | None) -> int | None:
-    if after is None:
-        return None
-    if len(after) != 1 or not (after[0].isascii() and after[0].isdecimal() and len(after[0]) <= 18):
-        raise invalid_cursor()
-    return int(after[0])

@@ -40,6 +40,15 @@ def cursor_of(position: Position | None) -> str | None:
     return None if position is None else urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
 
 
+def number_of(position: Position | None) -> int | None:
+    """The number that a position in a list by numbers consists of. RejectedError (`InvalidCursor`)."""
+    if position is None:
+        return None
+    if len(position) != 1 or not (position[0].isascii() and position[0].isdecimal() and len(position[0]) <= 18):
+        raise invalid_cursor()
+    return int(position[0])
+
+
 def _position(cursor: str) -> Position:
     try:
         found = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
