@@ -9,13 +9,13 @@ from typing import Any
 from provisioner.admission import admit_endpoint
 from provisioner.api.customer import customer_refusal
 from provisioner.api.find import require_tenant
-from provisioner.api.readable import readable
 from provisioner.api.services import Services
+from provisioner.api.unknown import check_team, unknown_tenant
 from provisioner.catalog.fields import shown
 from provisioner.domain.access import Principal
 from provisioner.domain.endpoint import EndpointRequest
 from provisioner.domain.errors import RejectedError, RetryableError
-from provisioner.domain.finding import Finding, unknown_name_hint
+from provisioner.domain.finding import Finding
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
 
@@ -39,7 +39,9 @@ async def admit_request(
 async def _admit(raw: Any, services: Services, endpoint_id: EndpointId) -> tuple[EndpointRequest, EndpointPlan]:
     tenant_name = _text(raw, "tenant")
     tenant = await services.store.tenants.find(tenant_name) if tenant_name else None
-    unknown = (await _unknown_tenant(tenant_name, services),) if tenant_name and tenant is None else ()
+    unknown = (await unknown_tenant(tenant_name, services),) if tenant_name and tenant is None else ()
+    if tenant is not None:
+        unknown = await check_team(tenant.name, _text(raw, "team"), services)
     try:
         request, admitted = admit_endpoint(
             raw,
@@ -66,13 +68,6 @@ async def require_ready_tenant(name: str, services: Services) -> None:
             reason="TenantNotReady",
             hint=f"wait for it with `tenantry operation wait {tenant.operation}`",
         )
-
-
-async def _unknown_tenant(name: str, services: Services) -> Finding:
-    known = [tenant.name for tenant in readable(await services.store.tenants.browse())]
-    hint = f"{unknown_name_hint(name, known)}; make one with `tenantry tenant create`"
-    message = f"reading tenant: unknown {shown(name)}"
-    return Finding(reason="UnknownTenant", message=message, field="tenant", hint=hint)
 
 
 async def _taken_name(raw: Any, services: Services) -> tuple[Finding, ...]:

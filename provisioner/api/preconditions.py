@@ -26,10 +26,16 @@ def entity_tag(endpoint: Endpoint) -> str:
 
 def require_match(endpoint: Endpoint, if_match: str | None) -> None:
     """Let a change pass that names no state, any, or the present one. ConflictError (`PreconditionFailed`)."""
-    wanted = {tag.strip() for tag in (if_match or ANY).split(",")}
-    if wanted.isdisjoint({ANY, entity_tag(endpoint)}):
+    states = wanted_states(if_match)
+    if states is not None and str(endpoint.version) not in states:
         raise ConflictError(
             f"changing `{endpoint.id}`: it was changed since the state that If-Match names",
             reason="PreconditionFailed",
             hint="read it again, decide again, and send the new ETag",
         )
+
+
+def wanted_states(if_match: str | None) -> frozenset[str] | None:
+    """The states of which one has to be the present one, as tags name them; None where any will do."""
+    tags = {tag.strip() for tag in (if_match or ANY).split(",")}
+    return None if ANY in tags else frozenset(tag[1:-1] for tag in tags if tag[:1] == tag[-1:] == '"')

@@ -11,6 +11,7 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.finding import Finding
 from provisioner.domain.ids import Ids
 from provisioner.domain.plan import EndpointPlan
+from provisioner.platform.interface import Manifest
 from provisioner.store.interface import Store
 
 
@@ -28,6 +29,11 @@ def _as_admitted(plan: EndpointPlan) -> EndpointPlan:
     return plan
 
 
+def _no_project(tenant: str, tier: str) -> Manifest:
+    """No templates to render one of."""
+    return {"spec": {}}
+
+
 def _never() -> bool:
     """A process that is not about to stop."""
     return False
@@ -39,7 +45,8 @@ class Services:
 
     `wake_worker` is called after an operation was stored, `wake_reconciler` after keys changed; both may do nothing,
     since both sides also poll. `revised` makes an admitted plan's revision cover how its pods are rendered, `refusals`
-    says what the tenant cluster's policies would refuse of a plan's manifests.
+    says what the tenant cluster's policies would refuse of a plan's manifests, `project` renders a tenant's Project for
+    a tier.
     `is_stopping` ends waiting requests early, so that a process can stop at once. `customers_create` lets customers
     make and delete endpoints of their own; without `team_scoping` a key reaches every team's of its tenant.
     """
@@ -52,6 +59,7 @@ class Services:
     gateway_key_digest: str
     revised: Callable[[EndpointPlan], EndpointPlan] = _as_admitted
     refusals: Callable[[EndpointPlan], tuple[Finding, ...]] = _nothing_refused
+    project: Callable[[str, str], Manifest] = _no_project
     wake_worker: Callable[[], None] = _nobody
     wake_reconciler: Callable[[], None] = _nobody
     is_stopping: Callable[[], bool] = _never

@@ -1,9 +1,12 @@
-"""A team: a part of a tenant, to which endpoints and keys may belong. Type only."""
+"""A team: a part of a tenant, to which endpoints and keys may belong. Pure."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
+
+from provisioner.domain.errors import NotFoundError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,3 +17,17 @@ class Team:
     name: str
     display_name: str
     created_at: datetime
+
+    @property
+    def state(self) -> str:
+        """Stands for everything of it that can be changed: another text after each change."""
+        return hashlib.sha256(self.display_name.encode()).hexdigest()[:16]
+
+
+def unknown_team(tenant: str, name: str) -> NotFoundError:
+    """The error for a team that nobody made, or that is not the caller's to know of."""
+    return NotFoundError(
+        f"finding the team: tenant `{tenant}` has none named: {name}",
+        reason="TeamUnknown",
+        hint="look for it in the list of teams, or make it first",
+    )

@@ -24,7 +24,7 @@ from provisioner.domain.origin import Origin
 from provisioner.domain.page import Page, Position
 from provisioner.domain.snapshot import Snapshot
 from provisioner.domain.tenant import Tenant
-from provisioner.store.interface_accounts import UsageStore
+from provisioner.store.interface_accounts import TeamStore, UsageStore
 from provisioner.store.interface_models import ModelStore
 
 
@@ -350,6 +350,7 @@ class Store(Protocol):
     audit: AuditStore
     records: RecordStore
     snapshots: SnapshotStore
+    teams: TeamStore
     usage: UsageStore
 
     async def close(self) -> None:

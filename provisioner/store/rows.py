@@ -19,6 +19,7 @@ from provisioner.domain.key import ApiKey
 from provisioner.domain.lease import Lease
 from provisioner.domain.model_version import ModelVersion
 from provisioner.domain.operation import Operation, StepRecord
+from provisioner.domain.team import Team
 from provisioner.domain.tenant import Tenant
 from provisioner.store.schema import Unreadable
 
@@ -69,6 +70,11 @@ def key_from(row: Row[Any]) -> ApiKey:
 def model_version_from(row: Row[Any]) -> ModelVersion:
     """A version of a model."""
     return ModelVersion(**_decoded(row, "version `{version}` of model `{model}`"))
+
+
+def team_from(row: Row[Any]) -> Team:
+    """A team."""
+    return Team(**_decoded(row, "team `{name}` of tenant `{tenant}`"))
 
 
 def event_from(row: Row[Any]) -> AuditEvent:

@@ -15,7 +15,7 @@ from provisioner.store.interface import (
     SnapshotStore,
     TenantStore,
 )
-from provisioner.store.interface_accounts import UsageStore
+from provisioner.store.interface_accounts import TeamStore, UsageStore
 from provisioner.store.interface_models import ModelStore
 from provisioner.store.keys import SqlKeys
 from provisioner.store.migrate import migrate, require_schema
@@ -23,6 +23,7 @@ from provisioner.store.models import SqlModels
 from provisioner.store.operations import SqlOperations
 from provisioner.store.records import SqlRecords
 from provisioner.store.snapshots import SqlSnapshots
+from provisioner.store.teams import SqlTeams
 from provisioner.store.tenants import SqlTenants
 from provisioner.store.usage import SqlUsage
 
@@ -40,6 +41,7 @@ class SqlStore:
         self.audit: AuditStore = SqlAudit(database)
         self.records: RecordStore = SqlRecords(database)
         self.snapshots: SnapshotStore = SqlSnapshots(database)
+        self.teams: TeamStore = SqlTeams(database)
         self.usage: UsageStore = SqlUsage(database)
 
     async def close(self) -> None:

@@ -22,6 +22,7 @@ from provisioner.store.audit import digest_of_row, record_operation
 from provisioner.store.changes import record_endpoint_change
 from provisioner.store.rows import columns_of, endpoint_from, operation_columns, tenant_from, value_or_error
 from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
+from provisioner.store.teams import require_team
 
 _GIVING_UP = (Verb.ENDPOINT_DELETE, Verb.ENDPOINT_RECLAIM)
 
@@ -38,6 +39,8 @@ async def insert_operation(
     digests = ("", "")
     if tenant is not None:
         digests = await _save_unready_tenant(connection, tenant)
+    if endpoint is not None and (team := _new_team(endpoint, operation.verb)):
+        await require_team(connection, endpoint.tenant, team)
     await connection.execute(insert(OPERATIONS).values(operation_columns(operation)))
     if endpoint is not None and operation.verb is Verb.ENDPOINT_CREATE:
         await connection.execute(insert(ENDPOINTS).values(columns_of(endpoint)))
@@ -48,6 +51,14 @@ async def insert_operation(
     await record_operation(connection, operation, "accepted", now=now, digests=digests)
     if endpoint is not None:
         await record_endpoint_change(connection, endpoint.id, tenant=endpoint.tenant, now=now)
+
+
+def _new_team(endpoint: Endpoint, verb: Verb) -> str | None:
+    """The team that an endpoint is to belong to, where it did not before."""
+    if verb is Verb.ENDPOINT_CREATE:
+        return endpoint.request.team
+    wanted = endpoint.change.request.team if endpoint.change else None
+    return wanted if wanted != endpoint.request.team else None
 
 
 async def find_known(connection: AsyncConnection, operation: Operation) -> str | None:

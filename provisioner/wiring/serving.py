@@ -116,6 +116,7 @@ def _services(
         gateway_key_digest=key_digest(read_gateway_key(settings)),
         revised=outside.pack.revised,
         refusals=judge.findings,
+        project=outside.pack.project,
         wake_worker=wake_worker,
         wake_reconciler=outside.wake_reconciler,
         is_stopping=is_stopping,

@@ -14,6 +14,7 @@ from provisioner.api.preconditions import IfMatch, require_match
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
+from provisioner.api.unknown import check_team
 from provisioner.api.views import operation_view
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.endpoint import Change, Endpoint
@@ -72,7 +73,9 @@ async def _admitted_update(endpoint: Endpoint, raw: Any, services: Services) -> 
     tiers = await _tiers_of(endpoint.tenant, services)
     change = admit_update(endpoint, raw, catalog=services.catalog, site=services.site, tenant_tiers=tiers)
     plan = services.revised(change.plan)
-    if findings := services.refusals(plan):
+    team = change.request.team
+    unknown = () if team == endpoint.request.team else await check_team(endpoint.tenant, team, services)
+    if findings := (*unknown, *services.refusals(plan)):
         raise RejectedError(
             f"admitting change: {len(findings)} finding(s)", reason="InvalidRequest", findings=tuple(findings)
         )

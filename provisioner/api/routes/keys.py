@@ -16,6 +16,7 @@ from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_o
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of
 from provisioner.api.services import Services
+from provisioner.api.unknown import check_team, unknown_tenant
 from provisioner.api.views import key_view
 from provisioner.catalog.fields import shown
 from provisioner.domain.access import Principal, Scope
@@ -99,9 +100,9 @@ async def _checked_endpoints(form: KeyForm, services: Services) -> tuple[str, ..
     """The ids of the endpoints that the form names. RejectedError with everything that is wrong with the form."""
     findings = list(check_key(form, services.clock.now()))
     if form.tenant is not None and await services.store.tenants.find(form.tenant) is None:
-        known = [tenant.name for tenant in readable(await services.store.tenants.browse())]
-        message, hint = f"reading tenant: unknown {shown(form.tenant)}", unknown_name_hint(form.tenant, known)
-        findings.append(Finding(reason="UnknownTenant", message=message, field="tenant", hint=hint))
+        findings.append(await unknown_tenant(form.tenant, services))
+    elif form.tenant is not None and not findings:
+        findings += await check_team(form.tenant, form.team, services)
     endpoints: tuple[str, ...] | None = None
     if form.endpoints is not None and form.tenant is not None and not findings:
         endpoints, unknown = await _endpoint_ids(form.endpoints, form.tenant, services)

@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 from provisioner.admission.change import ScaleForm, UpdateForm
 from provisioner.admission.form import RequestForm
 from provisioner.admission.key import KeyForm
+from provisioner.admission.team import TeamChangeForm, TeamForm
 from provisioner.admission.tenant import TenantForm
 from provisioner.admission.verbs import DrainForm, EmptyForm, RotateKeyForm
 from provisioner.wire.problem import CONTENT_TYPE, Problem
@@ -22,6 +23,8 @@ _FORMS: tuple[type[BaseModel], ...] = (
     RequestForm,
     RotateKeyForm,
     ScaleForm,
+    TeamChangeForm,
+    TeamForm,
     TenantForm,
     UpdateForm,
 )

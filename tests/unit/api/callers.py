@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx2
@@ -21,6 +21,7 @@ CUSTOMERS_ROUTES = {
     ("POST", "/v1/endpoints"),
     ("GET", "/v1/endpoints/{reference}"),
     ("DELETE", "/v1/endpoints/{reference}"),
+    ("GET", "/v1/endpoints:watch"),
     ("GET", "/v1/usage"),
 }
 """Those that answer a customer; for one all others do not exist."""
@@ -73,3 +74,11 @@ async def caller(
     await services.store.keys.add(stored_key(name, role, **changes))
     headers = {"Authorization": f"Bearer {secret_of(name)}"}
     return httpx2.AsyncClient(transport=transport, base_url="http://api.example.com", headers=headers)
+
+
+def before_the_end(client: httpx2.AsyncClient, services: Services) -> httpx2.AsyncClient:
+    """The same caller at a server that is about to stop: no answer waits there, and none goes on for ever."""
+    app = create_app(replace(services, is_stopping=lambda: True))
+    return httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app), base_url="http://api.example.com", headers=client.headers
+    )

@@ -152,6 +152,15 @@ async def acme(asked_tenant: str, services: Services, clock: SteppedClock) -> st
     return asked_tenant
 
 
+@pytest.fixture
+async def research(operator: httpx2.AsyncClient, acme: str) -> str:
+    """Team research of tenant acme."""
+    body = {"tenant": acme, "name": "research"}
+    answer = await operator.post("/v1/teams", json=body, headers=idempotent("research"))
+    assert answer.status_code == 201, answer.text
+    return "research"
+
+
 def bootstrap_key() -> ApiKey:
     """The operator's key, as the first start of a server stores it."""
     return ApiKey(

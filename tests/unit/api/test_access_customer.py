@@ -16,7 +16,7 @@ from provisioner.domain.access import AccessRole, Scope
 from provisioner.domain.conditions import Stage, StageName, StageState
 from provisioner.domain.endpoint import Endpoint, Phase
 from tests.store.examples import SteppedClock, endpoint
-from tests.unit.api.callers import CUSTOMERS_ROUTES, caller, every_route, secret_of
+from tests.unit.api.callers import CUSTOMERS_ROUTES, before_the_end, caller, every_route, secret_of
 from tests.unit.api.conftest import REQUEST, Wakes, claim, end, idempotent
 
 TOLD = {"id", "name", "phase", "stage", "reason", "message", "url", "model", "usage", "errors", "createdAt"}
@@ -25,9 +25,9 @@ WRITES = (Scope.ENDPOINTS_READ, Scope.ENDPOINTS_WRITE)
 
 
 @pytest.fixture
-async def made(operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock) -> dict[str, Any]:
+async def made(operator: httpx2.AsyncClient, research: str, services: Services, clock: SteppedClock) -> dict[str, Any]:
     """What creating endpoint `chat` of team research answered, with trouble in it that names what stands behind."""
-    answer = await operator.post("/v1/endpoints", json=REQUEST | {"team": "research"}, headers=idempotent("e"))
+    answer = await operator.post("/v1/endpoints", json=REQUEST | {"team": research}, headers=idempotent("e"))
     created: dict[str, Any] = answer.json()
     operation = await claim(services, clock)
     (stored,) = await services.store.endpoints.list()
@@ -108,9 +108,10 @@ async def test_no_route_tells_a_customer_what_stands_behind(
     assert {"acme-dedicated", stored.plan.capacity.node_type, "tiny", made["operation"]["id"]} <= names
     unknown = await customer.get("/v1/nothing")
     ids = {"reference": stored.id, "operation": made["operation"]["id"], "key": "key-customer", "name": "dedicated"}
+    asking = before_the_end(customer, services)
     for route in every_route(services):
         path = route.filled(ids | {"model": "tiny", "tenant": "acme"})
-        answer = await customer.request(route.method, path, headers=idempotent("a"), json=REQUEST)
+        answer = await asking.request(route.method, path, headers=idempotent("a"), json=REQUEST)
         assert not names_in(answer.text + str(answer.headers), names), (route, answer.text)
         if (route.method, route.path) not in CUSTOMERS_ROUTES:
             assert answer.status_code == 404, route
@@ -269,7 +270,7 @@ async def test_a_refusal_tells_a_customer_nothing_of_what_there_is(
     assert not names_in(answer.text.replace("local.gpu", ""), hidden), answer.text
 
 
-async def test_a_team_makes_endpoints_for_itself(services: Services, acme: str) -> None:
+async def test_a_team_makes_endpoints_for_itself(services: Services, research: str) -> None:
     transport = httpx2.ASGITransport(create_app(replace(services, customers_create=True)))
     asked = {"team": "research", "scopes": WRITES}
     async with await caller(services, transport, "team", AccessRole.CUSTOMER, **asked) as client:

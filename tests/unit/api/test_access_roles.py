@@ -17,7 +17,7 @@ from provisioner.domain.access import ROLE_SCOPES, AccessRole, Scope
 from provisioner.domain.errors import RetryableError
 from provisioner.domain.ids import KeyId
 from tests.store.examples import NOON, SteppedClock
-from tests.unit.api.callers import CUSTOMERS_ROUTES, caller, every_route, stored_key
+from tests.unit.api.callers import CUSTOMERS_ROUTES, before_the_end, caller, every_route, stored_key
 from tests.unit.api.conftest import REQUEST, idempotent
 
 PROVIDERS_ROLES = (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.ADMIN)
@@ -57,8 +57,9 @@ async def test_a_role_may_what_its_scopes_say_and_is_told_which_one_it_lacks(
     """Ledger: SEC-01."""
     refused = set()
     async with await caller(services, transport, "key", role) as client:
+        asking = before_the_end(client, services)
         for route in every_route(services):
-            answer = await client.request(route.method, route.filled({}), headers=idempotent("a"), json={})
+            answer = await asking.request(route.method, route.filled({}), headers=idempotent("a"), json={})
             may = route.scope in ROLE_SCOPES[role]
             assert (answer.status_code in (401, 403)) is not may, (route, answer.text)
             if not may:

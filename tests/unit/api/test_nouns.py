@@ -86,7 +86,7 @@ async def test_a_bad_tenant_is_refused_with_every_finding(operator: httpx2.Async
 
 
 async def test_a_secret_is_shown_once_and_only_its_digest_stored(
-    operator: httpx2.AsyncClient, acme: str, services: Services, wakes: Wakes
+    operator: httpx2.AsyncClient, research: str, services: Services, wakes: Wakes
 ) -> None:
     """Ledger: SEC-07."""
     endpoint = (await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()["endpoint"]
@@ -94,7 +94,7 @@ async def test_a_secret_is_shown_once_and_only_its_digest_stored(
     body = {
         "tenant": "acme",
         "name": "ci",
-        "team": "research",
+        "team": research,
         "endpoints": ["chat", endpoint["id"]],
         "expiresAt": later,
     }
