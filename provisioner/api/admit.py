@@ -39,9 +39,11 @@ async def admit_request(
 async def _admit(raw: Any, services: Services, endpoint_id: EndpointId) -> tuple[EndpointRequest, EndpointPlan]:
     tenant_name = _text(raw, "tenant")
     tenant = await services.store.tenants.find(tenant_name) if tenant_name else None
-    unknown = (await unknown_tenant(tenant_name, services),) if tenant_name and tenant is None else ()
+    unknown: tuple[Finding, ...] = ()
     if tenant is not None:
         unknown = await check_team(tenant.name, _text(raw, "team"), services)
+    elif tenant_name:
+        unknown = (await unknown_tenant(tenant_name, services),)
     try:
         request, admitted = admit_endpoint(
             raw,

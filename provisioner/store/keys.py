@@ -34,7 +34,6 @@ from provisioner.store.rows import columns_of, key_from, value_or_error
 from provisioner.store.schema import API_KEYS, TENANTS
 from provisioner.store.submit import unknown_tenant
 from provisioner.store.teams import require_team
-from provisioner.store.teams import require_team
 
 _USE_IS_TOLD_EVERY = timedelta(minutes=5)
 _NEWEST = Order((API_KEYS.c.created_at, API_KEYS.c.id), newest_first=True)
@@ -79,8 +78,6 @@ class SqlKeys:
                     return StoredKey(await _get(connection, KeyId(earlier)), is_new=False)
                 await require_patience(connection, key.created_by, now)
                 await _require_staying(connection, key.tenant)
-                if key.tenant is not None:
-                    await require_team(connection, key.tenant, key.team)
                 if key.tenant is not None:
                     await require_team(connection, key.tenant, key.team)
                 await _insert(connection, key)

@@ -115,7 +115,7 @@ def _this(tenant: str, name: str) -> Select[Any]:
 
 
 async def _row(connection: AsyncConnection, this: Select[Any], tenant: str, name: str) -> Row[Any]:
-    row = (await connection.execute(this)).one_or_none()
+    row: Row[Any] | None = (await connection.execute(this)).one_or_none()
     if row is None:
         raise unknown_team(tenant, name)
     return row
@@ -140,7 +140,8 @@ async def _named_by(connection: AsyncConnection, team: Team, now: datetime) -> l
     """The endpoints that are the team's, or are to become it, and the keys of it that may still be used."""
     columns = ENDPOINTS.c
     own = select(columns.id, columns.name, columns.request, columns.change).where(columns.tenant == team.tenant)
-    endpoints = [row for row in await connection.execute(own.order_by(columns.name)) if team.name in _teams_of(row)]
+    listed: Sequence[Row[Any]] = (await connection.execute(own.order_by(columns.name))).all()
+    endpoints = [row for row in listed if team.name in _teams_of(row)]
     usable = or_(API_KEYS.c.expires_at.is_(None), API_KEYS.c.expires_at > now)
     keys = select(API_KEYS.c.id, API_KEYS.c.name).where(API_KEYS.c.tenant == team.tenant, API_KEYS.c.team == team.name)
     keys = keys.where(API_KEYS.c.revoked_at.is_(None), usable).order_by(API_KEYS.c.id)

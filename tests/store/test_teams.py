@@ -106,7 +106,7 @@ async def test_nothing_names_a_team_that_is_not_there(store: SqlStore) -> None:
         with pytest.raises(NotFoundError) as refused:
             await naming
         assert refused.value.reason == "TeamUnknown"
-    assert await store.endpoints.list() == await store.keys.list() == []
+    assert not await store.endpoints.list() and not await store.keys.list()
 
 
 async def test_an_endpoint_and_the_end_of_its_team_do_not_pass_each_other(store: SqlStore) -> None:
