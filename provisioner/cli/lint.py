@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +16,9 @@ from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.finding import Finding, Severity, nearest_name
 
 if TYPE_CHECKING:
+    from provisioner.catalog.catalog import Catalog
+    from provisioner.catalog.site import Site
+    from provisioner.domain.plan import EndpointPlan
     from provisioner.lint.rule import Rule
 
 PathsArgument = Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Folders and files to look at.")]
@@ -82,7 +85,14 @@ def _lint(paths: Sequence[Path], version: str | None, baseline: Sequence[Path], 
         if not error.findings:
             raise
         return error.findings
-    return lint_paths(paths, catalog=catalog, kubernetes=wanted, baseline=baseline)
+    return lint_paths(paths, catalog=catalog, kubernetes=wanted, baseline=baseline, plans=_plans)
+
+
+def _plans(catalog: Catalog, site: Site, tier: str) -> Iterable[EndpointPlan]:
+    """The endpoints that stand for a tier; what plans is read only where there is a tier."""
+    from provisioner.wiring.linting import reference_plans
+
+    return reference_plans(catalog, site, tier)
 
 
 def _explain(name: str) -> None:

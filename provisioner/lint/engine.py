@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from provisioner.catalog.fields import dotted
 from provisioner.domain.finding import Finding, Severity
+from provisioner.lint.pack_compiling import Plans, no_plans
 from provisioner.lint.reading import read_world
 from provisioner.lint.rule import Hit, Rule, Spot
 from provisioner.lint.rules import every_rule
@@ -28,11 +29,18 @@ if TYPE_CHECKING:
 
 
 def lint_paths(
-    paths: Sequence[Path], *, catalog: Catalog, kubernetes: tuple[int, int], baseline: Sequence[Path] = ()
+    paths: Sequence[Path],
+    *,
+    catalog: Catalog,
+    kubernetes: tuple[int, int],
+    baseline: Sequence[Path] = (),
+    plans: Plans = no_plans,
 ) -> tuple[Finding, ...]:
-    """Every finding about the files below some paths, by file, line and rule; `baseline` is published already."""
+    """Every finding about the files below some paths, by file, line and rule; `baseline` is published already, and
+    `plans` tells which endpoints stand for a tier of a catalog folder."""
     with _no_collection():
-        return lint_world(read_world(paths, catalog=catalog, kubernetes=kubernetes, baseline=baseline))
+        world = read_world(paths, catalog=catalog, kubernetes=kubernetes, baseline=baseline, plans=plans)
+        return lint_world(world)
 
 
 @contextmanager
@@ -49,10 +57,19 @@ def _no_collection() -> Iterator[None]:
 
 def lint_world(world: World) -> tuple[Finding, ...]:
     """Every finding about a world, and about what its templates make, that nobody silenced, by file, line and rule."""
-    found = [*_found(world)]
-    for rendition in world.renditions:
-        found += rendition.located(_found(rendition.world))
-    return tuple(_folded(_distinct(sorted(found, key=_order))))
+    found = _found(world)
+    made = [one for rendition in world.renditions for one in rendition.located(_found(rendition.world))]
+    return tuple(_folded(_distinct(sorted([*found, *_once(made)], key=_order))))
+
+
+def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """What several cases of the same templates say of the same line, once."""
+    told = set()
+    for finding in findings:
+        key = (finding.rule, finding.file, finding.line, finding.field)
+        if key not in told:
+            told.add(key)
+            yield finding
 
 
 def _found(world: World) -> list[Finding]:

@@ -22,8 +22,9 @@ from provisioner.lint.helm import rendered_chart
 from provisioner.lint.holes import mask
 from provisioner.lint.jinja_folders import JinjaFolder, declaring_folders, has_plain_holes, is_jinja, jinja_folders
 from provisioner.lint.jinja_holes import hole_oddities
+from provisioner.lint.jinja_syntax import template_oddities
 from provisioner.lint.kustomize import Kustomizations
-from provisioner.lint.packs import pack_oddities, pack_roots
+from provisioner.lint.pack_compiling import CompiledPack, Plans, compiled_packs, no_plans, pack_roots
 from provisioner.lint.rendition import RenderedText, Rendition, documents_of
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, TenantValues, World
@@ -66,12 +67,19 @@ _OF_OTHER_TOOLS = frozenset({"yaml-unknown-tag"})
 
 
 def read_world(
-    paths: Sequence[Path], *, catalog: Catalog, kubernetes: tuple[int, int], baseline: Sequence[Path] = ()
+    paths: Sequence[Path],
+    *,
+    catalog: Catalog,
+    kubernetes: tuple[int, int],
+    baseline: Sequence[Path] = (),
+    plans: Plans = no_plans,
 ) -> World:
-    """The world below some paths, for an API server's version; `baseline` holds what is published already."""
+    """The world below some paths, for an API server's version; `baseline` holds what is published already, and `plans`
+    tells which endpoints stand for a tier of a catalog folder."""
     sorting = Sorting()
     files = read_files(paths)
     sorting.take_all(files)
+    packs = compiled_packs(frozenset(files.names), plans)
     published, published_files = Sorting(), read_files(baseline)
     published.take_all(published_files)
     return World(
@@ -82,14 +90,17 @@ def read_world(
         kubernetes=kubernetes,
         baseline=tuple(published.objects),
         charts=sorting.charts,
-        renditions=tuple(renditions(sorting, catalog=catalog, kubernetes=kubernetes)),
+        renditions=(
+            *renditions(sorting, catalog=catalog, kubernetes=kubernetes),
+            *pack_renditions(packs, catalog=catalog, kubernetes=kubernetes),
+        ),
         files=frozenset(files.names),
         oddities=(
             *files.oddities,
             *sorting.oddities,
             *published_files.oddities,
             *published.oddities,
-            *pack_oddities(frozenset(files.names), files.texts),
+            *template_oddities(files.texts, packs),
             *(oddity for folder in sorting.folders for oddity in hole_oddities(folder)),
         ),
     )
@@ -103,6 +114,15 @@ def renditions(sorting: Sorting, *, catalog: Catalog, kubernetes: tuple[int, int
     for folder in sorting.folders:
         if texts := folder.rendered():
             yield rendition_of(texts, catalog=catalog, kubernetes=kubernetes, change=folder.without_stand_ins)
+
+
+def pack_renditions(
+    packs: Sequence[CompiledPack], *, catalog: Catalog, kubernetes: tuple[int, int]
+) -> Iterator[Rendition]:
+    """What catalog folders make, each case by itself."""
+    for pack in packs:
+        for texts in pack.renditions:
+            yield rendition_of(texts, catalog=pack.catalog or catalog, kubernetes=kubernetes)
 
 
 def rendition_of(

@@ -6,6 +6,7 @@ are told of the template's file and line. Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +17,9 @@ from provisioner.lint.yaml_text import YamlDocument, parse_documents
 
 if TYPE_CHECKING:
     from provisioner.lint.world import World
+
+
+_INDEX = re.compile(r"\[\d+\]")
 
 
 class Place(NamedTuple):
@@ -42,14 +46,16 @@ class Rendition:
     """By the file of a document: where each line of it comes from."""
 
     def located(self, findings: Sequence[Finding]) -> Iterator[Finding]:
-        """The findings about the world, each at its place in a template."""
+        """The findings about the world, each at its place in a template; one that a template repeats is told once."""
+        told = set()
         for finding in findings:
             places = self.places.get(finding.file or "", ())
-            if places:
-                place = places[min(max((finding.line or 1) - 1, 0), len(places) - 1)]
-                yield replace(finding, file=place.file, line=place.line)
-            else:
-                yield finding
+            place = places[min(max((finding.line or 1) - 1, 0), len(places) - 1)] if places else None
+            found = replace(finding, file=place.file, line=place.line) if place else finding
+            key = (found.rule, found.file, found.line, _INDEX.sub("[]", found.field))
+            if key not in told:
+                told.add(key)
+                yield found
 
 
 def documents_of(rendered: RenderedText) -> Iterator[YamlDocument]:

@@ -26,10 +26,11 @@ def catalog_refused(world: World) -> Iterator[Hit]:
 
 @rule("template-refused", Severity.ERROR)
 def template_refused(world: World) -> Iterator[Hit]:
-    """A template of a tier cannot be compiled.
+    """A template of a tier or of a runtime cannot be compiled.
 
     A name that nobody defines, a parameter that no template reads, a value outside quotes, a branch on a value that is
-    only known later, an include that is missing or leads back to itself: publishing the tier would refuse it.
+    only known later, an include that is missing or leads back to itself: publishing the tier, or planning an endpoint
+    of it, would refuse it. Compiled are what every tier publishes and all that its reference cases bring.
     """
     yield from hits(world, "template-refused")
 

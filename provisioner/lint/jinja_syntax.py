@@ -1,81 +1,32 @@
-"""Folders in the form of a catalog: tiers, runtimes and models of a provider's own, and the templates of their tiers.
-
-They are loaded as `--catalog` would load them and compiled as publishing would; what is refused there becomes an oddity
-with its file and line. Reading calls it. It reads the folder through the catalog's loader and does nothing else.
-"""
+"""Jinja templates as texts, whoever renders them: syntax, plain scalars that mean two things, and circles. Pure."""
 
 from __future__ import annotations
 
 import json
 import posixpath
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
-from provisioner.catalog.loader import load_catalog, load_site
-from provisioner.catalog.pack import example_site
-from provisioner.domain.errors import RejectedError
-from provisioner.domain.finding import Finding
 from provisioner.lint.document import Oddity
+from provisioner.lint.pack_compiling import CompiledPack
 from provisioner.lint.template_texts import doubtful_lines
-from provisioner.rendering.pack import compile_pack
 
-_HEADS = re.compile(r"(?P<root>.*/)?(templates/(?P<tier>[^/_.][^/]*)/tier|applications/runtimes/[^/]+/runtime)\.yaml")
 _TEMPLATE = ".j2"
 _YAML_TEMPLATES = (".yaml.j2", ".yml.j2")
 _UNKNOWN_TAG = "unknown tag"
-_NO_ATTRIBUTE = re.compile(r"'(?:\w+\.)*(\w+) object' has no attribute '(\w+)'")
-"""How Jinja says that nobody defines a name: in Python's words."""
 
 
-def pack_oddities(names: frozenset[str], texts: Mapping[str, str]) -> Iterator[Oddity]:
-    """Everything that is refused of the catalog folders among some files."""
-    tiers = pack_roots(names)
-    refused = [oddity for root, own in tiers.items() for oddity in _refusals(root, own)]
+def template_oddities(texts: Mapping[str, str], packs: Sequence[CompiledPack]) -> Iterator[Oddity]:
+    """Everything that is wrong with the Jinja templates among some files, and that was refused of the packs."""
+    refused = [oddity for pack in packs for oddity in pack.oddities]
     yield from refused
     known = {(oddity.file, oddity.at_line) for oddity in refused}
     told = (*_syntax_errors(texts), *_doubtful(texts))
     yield from (oddity for oddity in told if (oddity.file, oddity.at_line) not in known)
-    if not tiers:  # else compiling tells
+    if not packs:  # else compiling tells
         yield from _cycles({name: text for name, text in texts.items() if name.endswith(_TEMPLATE)})
-
-
-def pack_roots(names: Iterable[str]) -> dict[str, list[str]]:
-    """The tiers of every folder in the form of a catalog, by its path with a slash behind it."""
-    tiers: dict[str, list[str]] = {}
-    for name in sorted(names):
-        if found := _HEADS.fullmatch(name):
-            tiers.setdefault(found["root"] or "", []).extend([found["tier"]] if found["tier"] else [])
-    return tiers
-
-
-def _refusals(root: str, tiers: list[str]) -> Iterator[Oddity]:
-    folder = Path(root or ".")
-    try:
-        catalog = load_catalog(overlay=folder)
-    except RejectedError as error:
-        yield from (_oddity(root, "catalog-refused", finding) for finding in _findings(error))
-        return
-    pack = compile_pack(catalog, load_site(example_site()), overlay=folder)
-    for tier in tiers:
-        try:
-            pack.tier_objects(tier)
-        except RejectedError as error:
-            yield from (_oddity(root, "template-refused", finding) for finding in _findings(error))
-
-
-def _findings(error: RejectedError) -> tuple[Finding, ...]:
-    return error.findings or (Finding(reason=error.reason, message=error.message, hint=error.hint),)
-
-
-def _oddity(root: str, rule: str, finding: Finding) -> Oddity:
-    file = posixpath.join(root, finding.file) if finding.file else root or "."
-    path = (finding.field,) if finding.field else ()
-    message = _NO_ATTRIBUTE.sub(r"reading template: \1 has no `\2`", finding.message)
-    fix = finding.hint or "correct it"
-    return Oddity(rule=rule, file=file, at_line=finding.line or 1, path=path, message=message, fix=fix)
 
 
 def _syntax_errors(texts: Mapping[str, str]) -> Iterator[Oddity]:
