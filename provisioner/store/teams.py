@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.audit import AuditEvent
-from provisioner.domain.endpoint import EndpointRequest
+from provisioner.domain.endpoint import Change, EndpointRequest
 from provisioner.domain.errors import ConflictError, NotFoundError, RejectedError
 from provisioner.domain.origin import Origin
 from provisioner.domain.page import Page, Position
@@ -140,8 +140,8 @@ async def _named_by(connection: AsyncConnection, team: Team, now: datetime) -> l
     """The endpoints that are the team's, or are to become it, and the keys of it that may still be used."""
     columns = ENDPOINTS.c
     own = select(columns.id, columns.name, columns.request, columns.change).where(columns.tenant == team.tenant)
-    listed: Sequence[Row[Any]] = (await connection.execute(own.order_by(columns.name))).all()
-    endpoints = [row for row in listed if team.name in _teams_of(row)]
+    listed = await connection.execute(own.order_by(columns.name))
+    endpoints = [row for row in listed if team.name in _teams_of(row.request, row.change)]
     usable = or_(API_KEYS.c.expires_at.is_(None), API_KEYS.c.expires_at > now)
     keys = select(API_KEYS.c.id, API_KEYS.c.name).where(API_KEYS.c.tenant == team.tenant, API_KEYS.c.team == team.name)
     keys = keys.where(API_KEYS.c.revoked_at.is_(None), usable).order_by(API_KEYS.c.id)
@@ -151,10 +151,10 @@ async def _named_by(connection: AsyncConnection, team: Team, now: datetime) -> l
     ]
 
 
-def _teams_of(row: Row[Any]) -> Iterable[str | None]:
-    """The teams that an endpoint names. One that cannot be read names none that could be told."""
-    requests = (row.request, getattr(row.change, "request", None))
-    return [request.team for request in requests if isinstance(request, EndpointRequest)]
+def _teams_of(request: object, change: object) -> Iterable[str | None]:
+    """The teams that an endpoint names. What cannot be read names none that could be told."""
+    requests = (request, change.request if isinstance(change, Change) else None)
+    return [one.team for one in requests if isinstance(one, EndpointRequest)]
 
 
 def _told(named: Sequence[str]) -> str:
