@@ -78,7 +78,7 @@ def require_tenant(tenant: str, caller: Principal) -> None:
 
 async def subject_of(operation: Operation, store: Store) -> Endpoint | None:
     """The endpoint that an operation makes or changes; None when it is gone or the operation is about another thing."""
-    if operation.verb is Verb.TENANT_CREATE:
+    if operation.verb.noun == "tenant":
         return None
     try:
         return await store.endpoints.get(EndpointId(operation.subject))

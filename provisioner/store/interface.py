@@ -102,8 +102,9 @@ class OperationStore(Protocol):
         RejectedError (`NameTaken`). One open operation per subject: a second one raises ConflictError
         (`OperationInProgress`) that names the first, but a delete ends an open change (cancelled, `Superseded`). Every
         change but that is made of the row as it was read: ConflictError (`EndpointChanged`) where it has another
-        version by now. A tenant whose creation failed may be submitted again. NotFoundError: `TenantUnknown`, or no
-        such endpoint. RetryableError (`TooManyKeys`): a rotation makes a key as `KeyStore.make` does.
+        version by now. A tenant whose creation failed may be submitted again; of one that is off-boarded the row is
+        marked, and whatever is new of it raises ConflictError (`TenantOffboarding`). NotFoundError: `TenantUnknown`,
+        or no such endpoint. RetryableError (`TooManyKeys`): a rotation makes a key as `KeyStore.make` does.
         """
         ...
 
@@ -228,6 +229,11 @@ class TenantStore(Protocol):
 
     async def remove(self, name: str, *, operation: OperationId, fence: Fence) -> None:
         """Remove the row; one that is gone is fine. RejectedError (`TenantInUse`) while something belongs to it."""
+        ...
+
+    async def erase(self, name: str, *, operation: OperationId, fence: Fence) -> None:
+        """Remove the row with its keys and teams; one that is gone is fine. ConflictError (`TenantInUse`) while an
+        endpoint belongs to it."""
         ...
 
 

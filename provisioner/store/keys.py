@@ -27,6 +27,7 @@ from provisioner.store.audit import digest_of_row, record_audit
 from provisioner.store.changes import count_change, read_changes
 from provisioner.store.database import Database
 from provisioner.store.interface import StoredKey
+from provisioner.store.offboarding import require_staying
 from provisioner.store.paging import Order
 from provisioner.store.repeats import earlier_subject
 from provisioner.store.rotation import require_patience
@@ -76,6 +77,7 @@ class SqlKeys:
                 earlier = await earlier_subject(connection, origin, tenant=key.tenant or "", subject=key.id, now=now)
                 if earlier is not None:
                     return StoredKey(await _get(connection, KeyId(earlier)), is_new=False)
+                await require_staying(connection, key.tenant)
                 await require_patience(connection, key.created_by, now)
                 await _require_staying(connection, key.tenant)
                 if key.tenant is not None:

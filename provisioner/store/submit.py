@@ -20,6 +20,7 @@ from provisioner.domain.origin import KEPT_DAYS
 from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import digest_of_row, record_operation
 from provisioner.store.changes import record_endpoint_change
+from provisioner.store.offboarding import mark_offboarding, require_staying
 from provisioner.store.rows import columns_of, endpoint_from, operation_columns, tenant_from, value_or_error
 from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
 from provisioner.store.teams import require_team
@@ -37,8 +38,12 @@ async def insert_operation(
     if operation.verb is Verb.ENDPOINT_DELETE:
         await _supersede(connection, operation)
     digests = ("", "")
-    if tenant is not None:
+    if tenant is not None and operation.verb is Verb.TENANT_OFFBOARD:
+        digests = await mark_offboarding(connection, tenant)
+    elif tenant is not None:
         digests = await _save_unready_tenant(connection, tenant)
+    if endpoint is not None and operation.verb is Verb.ENDPOINT_CREATE:
+        await require_staying(connection, endpoint.tenant)
     if endpoint is not None and (team := _new_team(endpoint, operation.verb)):
         await require_team(connection, endpoint.tenant, team)
     await connection.execute(insert(OPERATIONS).values(operation_columns(operation)))

@@ -8,13 +8,14 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.exc import IntegrityError
 
 from provisioner.domain.clock import Clock
-from provisioner.domain.errors import InvariantError, RejectedError
+from provisioner.domain.errors import ConflictError, InvariantError, RejectedError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import Fence
 from provisioner.domain.page import Page, Position
 from provisioner.domain.tenant import Tenant
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
+from provisioner.store.offboarding import erase
 from provisioner.store.paging import Order
 from provisioner.store.rows import tenant_from, value_or_error, values_only
 from provisioner.store.schema import TENANTS
@@ -74,3 +75,12 @@ class SqlTenants:
                 reason="TenantInUse",
                 hint=f"off-board it: `tenantry tenant offboard {name}`",
             ) from None
+
+    async def erase(self, name: str, *, operation: OperationId, fence: Fence) -> None:
+        """See TenantStore."""
+        try:
+            async with self._database.write() as connection:
+                await hold(connection, operation, fence, now=self._clock.now())
+                await erase(connection, name)
+        except IntegrityError:
+            raise ConflictError(f"removing tenant `{name}`: an endpoint belongs to it", reason="TenantInUse") from None

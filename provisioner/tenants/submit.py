@@ -1,12 +1,13 @@
-"""Builds the rows that the API stores when a tenant is asked for. Pure: time and ids come in."""
+"""Builds the rows that the API stores when a tenant is asked for or given up. Pure: time and ids come in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.ids import Ids
-from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.operation import Json, Operation, OperationState, Verb
 from provisioner.domain.origin import Origin
 from provisioner.domain.tenant import Tenant
 
@@ -15,13 +16,30 @@ def new_create(
     name: str, display_name: str, tiers: Sequence[str], *, origin: Origin, clock: Clock, ids: Ids
 ) -> tuple[Operation, Tenant]:
     """The pending operation and the tenant's row."""
+    asked = {"name": name, "displayName": display_name, "tiers": list(tiers)}
+    operation = _operation(Verb.TENANT_CREATE, name, asked, origin=origin, clock=clock, ids=ids)
+    now = operation.created_at
+    tenant = Tenant(name=name, display_name=display_name, tiers=tuple(tiers), created_at=now, operation=operation.id)
+    return operation, tenant
+
+
+def new_offboard(tenant: Tenant, *, origin: Origin, clock: Clock, ids: Ids) -> tuple[Operation, Tenant]:
+    """The pending operation and the tenant's row as one that leaves."""
+    asked = {"name": tenant.name}
+    operation = _operation(Verb.TENANT_OFFBOARD, tenant.name, asked, origin=origin, clock=clock, ids=ids)
+    return operation, replace(tenant, offboarding=True, operation=operation.id)
+
+
+def _operation(
+    verb: Verb, name: str, asked: Mapping[str, Json], *, origin: Origin, clock: Clock, ids: Ids
+) -> Operation:
     now = clock.now()
-    operation = Operation(
+    return Operation(
         id=ids.operation(),
-        verb=Verb.TENANT_CREATE,
+        verb=verb,
         tenant=name,
         subject=name,
-        request={"name": name, "displayName": display_name, "tiers": list(tiers)},
+        request=asked,
         idempotency_key=origin.idempotency_key,
         request_digest=origin.request_digest,
         actor=origin.actor,
@@ -31,5 +49,3 @@ def new_create(
         updated_at=now,
         next_attempt_at=now,
     )
-    tenant = Tenant(name=name, display_name=display_name, tiers=tuple(tiers), created_at=now, operation=operation.id)
-    return operation, tenant

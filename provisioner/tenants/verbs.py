@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from provisioner.domain.operation import Verb
 from provisioner.operations.verb import VerbDefinition, Verbs
-from provisioner.tenants import create
+from provisioner.tenants import create, offboard
 from provisioner.tenants.world import World
 
 
@@ -13,5 +13,11 @@ def tenant_verbs(world: World) -> Verbs:
     return {
         Verb.TENANT_CREATE: VerbDefinition(
             steps=create.STEPS, world=world, on_failed=create.on_failed, cancel_steps=create.CANCEL_STEPS
-        )
+        ),
+        Verb.TENANT_OFFBOARD: VerbDefinition(
+            steps=offboard.STEPS,
+            world=world,
+            on_failed=offboard.on_failed,
+            deadline_seconds=offboard.DEADLINE_SECONDS,
+        ),
     }

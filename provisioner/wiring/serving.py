@@ -31,6 +31,7 @@ from provisioner.domain.clock import SystemClock
 from provisioner.domain.ids import RandomIds
 from provisioner.domain.key import key_digest
 from provisioner.domain.role import Role
+from provisioner.endpoints.submit import new_delete
 from provisioner.endpoints.verbs import endpoint_verbs
 from provisioner.endpoints.world import World as EndpointWorld
 from provisioner.operations.verb import Verbs
@@ -151,14 +152,16 @@ def _endpoint_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack
 
 
 def _tenant_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack) -> Verbs:
-    """The bootstrap key goes to the creation of tenants and nowhere else."""
+    """The bootstrap key goes to the verbs of tenants and nowhere else."""
+    clock, ids = SystemClock(), RandomIds()
     world = TenantWorld(
         bootstrap=_open_clusters(settings.bootstrap_kubeconfig, stack),
         clusters=outside.clusters,
         store=outside.store,
         pack=outside.pack,
         site=outside.site,
-        clock=SystemClock(),
+        clock=clock,
+        new_delete=lambda endpoint, origin: new_delete(endpoint, origin=origin, clock=clock, ids=ids),
     )
     return tenant_verbs(world)
 

@@ -247,6 +247,9 @@ def _verbs(world: World, pack: Pack) -> Verbs:
         pack=pack,
         site=world.site,
         clock=world.clock,
+        new_delete=lambda endpoint, origin: endpoint_submit.new_delete(
+            endpoint, origin=origin, clock=world.clock, ids=world.ids
+        ),
     )
     return {**endpoint_verbs(world), **tenant_verbs(tenants)}
 

@@ -1,10 +1,10 @@
-"""Customers of the provider."""
+"""Customers of the provider: made, listed, off-boarded."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from provisioner.admission.tenant import TenantForm, admit_tenant
 from provisioner.api.body import read_json
@@ -14,14 +14,21 @@ from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, cursor_of
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
+from provisioner.api.services import Services
 from provisioner.api.views import operation_view
 from provisioner.domain.access import Principal, Scope
-from provisioner.tenants.submit import new_create
+from provisioner.domain.errors import ConflictError, NotFoundError
+from provisioner.domain.operation import Operation, Verb
+from provisioner.domain.tenant import Tenant
+from provisioner.tenants.submit import new_create, new_offboard
 from provisioner.wire.operation import OperationView
 from provisioner.wire.page import Page
 from provisioner.wire.tenant import TenantView
 
 router = APIRouter(tags=["tenants"])
+
+_SHOWN = 20
+"""How many endpoints a refusal names."""
 
 
 @router.get("/tenants")
@@ -58,3 +65,52 @@ async def create_tenant(
     services.wake_worker()
     point_to(response, submitted.operation.id)
     return operation_view(submitted.operation, None, services.clock.now())
+
+
+@router.delete("/tenants/{tenant}", status_code=202)
+async def offboard_tenant(
+    tenant: str,
+    request: Request,
+    response: Response,
+    services: ServicesDependency,
+    caller: Annotated[Principal, require(Scope.TENANTS_WRITE)],
+    idempotency_key: IdempotencyKey,
+    endpoints: Annotated[Literal["delete"] | None, Query(description="what becomes of endpoints it still has")] = None,
+) -> OperationView:
+    """Give a tenant up: its endpoints (with `endpoints=delete`; without, one that has any is refused with their names),
+    its keys, its projects, at last itself. One that is leaving, or left, answers that operation."""
+    require_tenant(tenant, caller)
+    found = await services.store.tenants.find(tenant)
+    current = await _offboarding(tenant, found, services)
+    if current is None:
+        if found is None:
+            raise NotFoundError(f"finding the tenant: there is none named: {tenant[:63]}", reason="TenantUnknown")
+        if endpoints is None:
+            await _require_empty(tenant, services)
+        origin = origin_of(request, idempotency_key, endpoints)
+        operation, marked = new_offboard(found, origin=origin, clock=services.clock, ids=services.ids)
+        current = (await services.store.operations.submit(operation, tenant=marked)).operation
+        services.wake_worker()
+    point_to(response, current.id)
+    return operation_view(current, None, services.clock.now())
+
+
+async def _offboarding(name: str, tenant: Tenant | None, services: Services) -> Operation | None:
+    """The operation by which it is leaving, or by which it left if that is among its newest."""
+    if tenant is not None:
+        current = await services.store.operations.get(tenant.operation) if tenant.offboarding else None
+        return None if current is None or current.state.is_final else current
+    newest = await services.store.operations.list(tenant=name)
+    return next((operation for operation in newest if operation.verb is Verb.TENANT_OFFBOARD), None)
+
+
+async def _require_empty(tenant: str, services: Services) -> None:
+    """ConflictError (`TenantInUse`) that names the endpoints."""
+    names = [endpoint.name for endpoint in await services.store.endpoints.list(tenant=tenant)]
+    if names:
+        shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        raise ConflictError(
+            f"off-boarding tenant `{tenant}`: it has endpoints: {shown}",
+            reason="TenantInUse",
+            hint="delete them first, or say `?endpoints=delete`",
+        )

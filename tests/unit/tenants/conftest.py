@@ -10,6 +10,7 @@ import pytest
 
 from provisioner.domain.ids import OperationId, RandomIds
 from provisioner.domain.operation import Operation
+from provisioner.endpoints.submit import new_delete
 from provisioner.operations.worker import Worker
 from provisioner.platform.kinds import NAMESPACE, PROJECT
 from provisioner.store.sql import SqlStore, open_store
@@ -26,9 +27,11 @@ class Clusters(StandInPlatform):
     """The control plane cluster as one of the two keys sees it, with a Platform that makes namespaces."""
 
     def settle_projects(self) -> None:
-        """Make the namespace of each project."""
+        """Make the namespace of each project, and remove those of projects that are gone."""
         for name in self.cluster.names(PROJECT):
             self.cluster.put(NAMESPACE, {"metadata": {"name": f"p-{name}"}})
+        for name in {*self.cluster.names(NAMESPACE)} - {f"p-{name}" for name in self.cluster.names(PROJECT)}:
+            del self.cluster.objects["Namespace", None, name]
 
 
 @pytest.fixture
@@ -54,7 +57,15 @@ def clusters() -> Clusters:
 @pytest.fixture
 def worker(store: SqlStore, clock: SteppedClock, clusters: Clusters) -> Worker:
     """A worker with the tenant verbs."""
-    world = World(bootstrap=clusters, clusters=clusters, store=store, pack=StandInPack(), site=site(), clock=clock)
+    world = World(
+        bootstrap=clusters,
+        clusters=clusters,
+        store=store,
+        pack=StandInPack(),
+        site=site(),
+        clock=clock,
+        new_delete=lambda endpoint, origin: new_delete(endpoint, origin=origin, clock=clock, ids=RandomIds()),
+    )
     return Worker(store.operations, tenant_verbs(world), clock=clock, holder="worker", random=Random(0))
 
 
