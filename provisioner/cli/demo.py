@@ -118,6 +118,8 @@ def _importing(*modules: str) -> Iterator[None]:
 
 
 def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
+    from provisioner.client import key_calls
+
     settings = laptop.settings
     with timing.part("creating the tenant"):
         call_api(settings, _ensure_tenant)
@@ -129,52 +131,68 @@ def _make_endpoint(laptop: Laptop, timing: Timing) -> tuple[EndpointView, str]:
     timing.parts["creating the endpoint"] -= loading
     created = call_api(
         settings,
-        lambda client: client.create_key(tenant=TENANT, name=KEY_NAME, idempotency_key=new_idempotency_key()),
+        lambda client: client.send(
+            key_calls.create_key({"tenant": TENANT, "name": KEY_NAME}, idempotency_key=new_idempotency_key())
+        ),
     )
     secret = created.secret or ""  # a new request is answered with it
     _wait_for_key(endpoint, secret)
     return endpoint, secret
 
 
-async def _ensure_tenant(client: Client) -> None:
-    if any(tenant.name == TENANT and tenant.ready for tenant in await client.list_tenants()):
+def _ensure_tenant(client: Client) -> None:
+    from provisioner.client import operation_calls, tenant_calls
+
+    if any(tenant.name == TENANT and tenant.ready for tenant in client.collect(tenant_calls.list_tenants())):
         return
-    open_ones = [found for found in await client.list_operations(TENANT) if not found.is_final]
-    operation = next(iter(open_ones), None) or await client.create_tenant(
-        TENANT, display_name="Acme", tiers=[TIER], idempotency_key=new_idempotency_key()
+    open_ones = [found for found in client.send(operation_calls.list_operations(TENANT)).items if not found.is_final]
+    operation = next(iter(open_ones), None) or client.send(
+        tenant_calls.create_tenant(TENANT, display_name="Acme", tiers=[TIER], idempotency_key=new_idempotency_key())
     )
-    _require_success(await show_progress(client.watch_operation(operation.id, timeout_seconds=60), operation))
+    _require_success(
+        show_progress(client.each(operation_calls.watch_operation(operation.id, timeout_seconds=60)), operation)
+    )
 
 
-async def ensure_endpoint(client: Client) -> tuple[EndpointView, float]:
+def ensure_endpoint(client: Client) -> tuple[EndpointView, float]:
     """The demo's endpoint, Ready, and the seconds that its model took to load, 0 for one that was there already.
 
     Raises what became of the operation.
     """
-    await _finish_deletion(client)
+    from provisioner.client import endpoint_calls, operation_calls
+
+    _finish_deletion(client)
     try:
-        endpoint = await client.get_endpoint(f"{TENANT}/{NAME}")
+        endpoint = client.send(endpoint_calls.get_endpoint(f"{TENANT}/{NAME}"))
         if endpoint.phase == "Ready":
             console.print(
                 f"[green]✓[/green] it is there from an earlier run, since {endpoint.created_at:%Y-%m-%d %H:%M}Z"
             )
             return endpoint, 0.0
-        operation = await client.get_operation(endpoint.identifiers.operation)
+        operation = client.send(operation_calls.get_operation(endpoint.identifiers.operation))
     except NotFoundError:
-        accepted = await client.create_endpoint(REQUEST, idempotency_key=new_idempotency_key())
+        accepted = client.send(endpoint_calls.create_endpoint(REQUEST, idempotency_key=new_idempotency_key()))
         operation = accepted.operation
-    operation = await show_progress(client.watch_operation(operation.id, timeout_seconds=READY_SECONDS), operation)
+    operation = show_progress(
+        client.each(operation_calls.watch_operation(operation.id, timeout_seconds=READY_SECONDS)), operation
+    )
     _require_success(operation)
-    return await client.get_endpoint(f"{TENANT}/{NAME}"), loading_seconds(operation)
+    return client.send(endpoint_calls.get_endpoint(f"{TENANT}/{NAME}")), loading_seconds(operation)
 
 
-async def _finish_deletion(client: Client) -> None:
+def _finish_deletion(client: Client) -> None:
     """An endpoint that an earlier run left half deleted, or that it could not make, is in the way of a new one."""
-    left = [found for found in await client.list_endpoints(TENANT) if found.name == NAME and found.phase in _LEFT]
+    from provisioner.client import endpoint_calls, operation_calls
+
+    left = [
+        found
+        for found in client.collect(endpoint_calls.list_endpoints(TENANT))
+        if found.name == NAME and found.phase in _LEFT
+    ]
     for endpoint in left:
-        operation = await client.delete_endpoint(endpoint.id, idempotency_key=new_idempotency_key())
-        views = client.watch_operation(operation.id, timeout_seconds=READY_SECONDS)
-        _require_success(await show_progress(views, operation))
+        operation = client.send(endpoint_calls.delete_endpoint(endpoint.id, idempotency_key=new_idempotency_key()))
+        views = client.each(operation_calls.watch_operation(operation.id, timeout_seconds=READY_SECONDS))
+        _require_success(show_progress(views, operation))
 
 
 def loading_seconds(operation: OperationView) -> float:
@@ -268,15 +286,21 @@ def _commands(laptop: Laptop, secret: str) -> list[str]:
 
 
 def _delete(laptop: Laptop, timing: Timing) -> None:
+    from provisioner.client import endpoint_calls, key_calls, operation_calls
+
     console.rule("deleting it again", align="left")
 
-    async def delete(client: Client) -> tuple[OperationView, list[str]]:
-        operation = await client.delete_endpoint(f"{TENANT}/{NAME}", idempotency_key=new_idempotency_key())
-        operation = await show_progress(client.watch_operation(operation.id, timeout_seconds=120), operation)
-        for key in await client.list_keys(TENANT):
+    def delete(client: Client) -> tuple[OperationView, list[str]]:
+        operation = client.send(
+            endpoint_calls.delete_endpoint(f"{TENANT}/{NAME}", idempotency_key=new_idempotency_key())
+        )
+        operation = show_progress(
+            client.each(operation_calls.watch_operation(operation.id, timeout_seconds=120)), operation
+        )
+        for key in client.collect(key_calls.list_keys(TENANT)):
             if key.name == KEY_NAME:
-                await client.revoke_key(key.id, idempotency_key=new_idempotency_key())
-        return operation, [endpoint.id for endpoint in await client.list_endpoints(None)]
+                client.send(key_calls.revoke_key(key.id, idempotency_key=new_idempotency_key()))
+        return operation, [endpoint.id for endpoint in client.collect(endpoint_calls.list_endpoints())]
 
     with timing.part("deleting the endpoint"):
         operation, others = call_api(laptop.settings, delete)

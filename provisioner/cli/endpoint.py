@@ -15,7 +15,7 @@ from provisioner.cli.operation import (
     new_idempotency_key,
 )
 from provisioner.cli.output import Format, OutputOption, print_error, print_json, print_table, print_view, say
-from provisioner.cli.session import call
+from provisioner.cli.session import collect, send
 from provisioner.domain.errors import RejectedError
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ def create_endpoint(
     Example: tenantry endpoint create -f REQUEST.yaml --wait
     """
     from provisioner.cli.requestfile import read_request
+    from provisioner.client import endpoint_calls
 
     request = read_request(file)
     key = idempotency_key or new_idempotency_key()
     try:
-        accepted = call(lambda client: client.create_endpoint(request.body, idempotency_key=key))
+        accepted = send(endpoint_calls.create_endpoint(request.body, idempotency_key=key))
     except RejectedError as error:
         print_error(error, file=request.name, lines=request.lines)
         raise typer.Exit(1) from error
@@ -70,7 +71,9 @@ def list_endpoints(
 
     Example: tenantry endpoint list --tenant acme
     """
-    endpoints = call(lambda client: client.list_endpoints(tenant))
+    from provisioner.client import endpoint_calls
+
+    endpoints = collect(endpoint_calls.list_endpoints(tenant))
     if output is Format.JSON:
         print_json([endpoint.model_dump(mode="json", by_alias=True) for endpoint in endpoints])
         return
@@ -86,7 +89,9 @@ def show_endpoint(reference: ReferenceArgument, output: OutputOption = Format.TA
 
     Example: tenantry endpoint show acme/chat
     """
-    print_view(call(lambda client: client.get_endpoint(reference)), output)
+    from provisioner.client import endpoint_calls
+
+    print_view(send(endpoint_calls.get_endpoint(reference)), output)
 
 
 @app.command("export")
@@ -98,7 +103,9 @@ def export_endpoints() -> None:
 
     Example: tenantry endpoint export > fleet.json
     """
-    print_json(call(lambda client: client.get_fleet()).model_dump(mode="json", by_alias=True, exclude_none=True))
+    from provisioner.client import endpoint_calls
+
+    print_json(send(endpoint_calls.get_fleet()).model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 @app.command("delete")
@@ -113,8 +120,10 @@ def delete_endpoint(
 
     Example: tenantry endpoint delete acme/chat --wait
     """
+    from provisioner.client import endpoint_calls
+
     key = idempotency_key or new_idempotency_key()
-    operation = call(lambda client: client.delete_endpoint(reference, idempotency_key=key))
+    operation = send(endpoint_calls.delete_endpoint(reference, idempotency_key=key))
     finish(operation, wait=wait, timeout=timeout, output=output)
 
 
@@ -131,6 +140,7 @@ def chat_endpoint(
     """
     import asyncio
 
+    from provisioner.client import endpoint_calls
     from provisioner.client.inference import stream_chat
     from provisioner.settings import read_api_key
 
@@ -143,7 +153,7 @@ def chat_endpoint(
         )
     alias = reference.rpartition("/")[2]
     if url is None:
-        endpoint = call(lambda client: client.get_endpoint(reference))
+        endpoint = send(endpoint_calls.get_endpoint(reference))
         require_chat(endpoint)
         url, alias = endpoint.url, endpoint.model.alias
 

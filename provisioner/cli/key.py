@@ -9,7 +9,7 @@ import typer
 
 from provisioner.cli.operation import new_idempotency_key
 from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view, say
-from provisioner.cli.session import call
+from provisioner.cli.session import collect, send
 
 app = typer.Typer(name="key", help="API keys of tenants.", no_args_is_help=True)
 
@@ -31,13 +31,17 @@ def create_key(
     """
     from datetime import UTC
 
-    created = call(
-        lambda client: client.create_key(
-            tenant=tenant,
-            name=name,
-            team=team,
-            endpoints=endpoints or None,
-            expires_at=expires_at.replace(tzinfo=UTC) if expires_at else None,
+    from provisioner.client import key_calls
+
+    created = send(
+        key_calls.create_key(
+            {
+                "tenant": tenant,
+                "name": name,
+                "team": team,
+                "endpoints": endpoints or None,
+                "expiresAt": expires_at.replace(tzinfo=UTC).isoformat() if expires_at else None,
+            },
             idempotency_key=new_idempotency_key(),
         )
     )
@@ -53,7 +57,9 @@ def list_keys(
 
     Example: tenantry key list --tenant acme
     """
-    keys = call(lambda client: client.list_keys(tenant))
+    from provisioner.client import key_calls
+
+    keys = collect(key_calls.list_keys(tenant))
     if output is Format.JSON:
         print_json([key.model_dump(mode="json", by_alias=True) for key in keys])
         return
@@ -69,4 +75,6 @@ def revoke_key(key: Annotated[str, typer.Argument(help="Key id, key-…")], outp
 
     Example: tenantry key revoke key-7f3a9c2b1d
     """
-    print_view(call(lambda client: client.revoke_key(key, idempotency_key=new_idempotency_key())), output)
+    from provisioner.client import key_calls
+
+    print_view(send(key_calls.revoke_key(key, idempotency_key=new_idempotency_key())), output)

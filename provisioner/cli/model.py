@@ -1,13 +1,27 @@
-"""`tenantry model`: the models of the catalog, read offline."""
+"""`tenantry model`: the models of the catalog, read offline, and their way into a server and out of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from provisioner.cli.catalog import CatalogOption
-from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view
+from provisioner.cli.operation import IdempotencyOption, new_idempotency_key
+from provisioner.cli.output import (
+    Format,
+    OutputOption,
+    print_error,
+    print_json,
+    print_table,
+    print_text,
+    print_view,
+    say,
+)
+from provisioner.cli.session import collect, send
+from provisioner.domain.errors import RejectedError
 
 app = typer.Typer(name="model", help="Models: serving defaults (master) and provenance (card).", no_args_is_help=True)
 
@@ -54,3 +68,73 @@ def show_model(
     from provisioner.cli.lookup import known
 
     print_view(known("model", name, load_catalog(overlay=catalog).models), output)
+
+
+@app.command("export")
+def export_models(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for `--catalog`; files go below models/.")],
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Ids of models; without any, all that were changed over the API.")
+    ] = None,
+) -> None:
+    """Write models as the server has them to files, which `--catalog DIR` and TENANTRY_CATALOG read.
+
+    Plans, previews and stacks then see what the server sees. A file that is there is replaced.
+
+    Examples: tenantry model export --out catalog/ · tenantry model export acme/chat --out catalog/
+    """
+    files = _exported(models or ())
+    for path in _write_models(out / "models", files):
+        print_text(str(path))
+    if not files:
+        say("hint: no model was changed over the API; name one to export it all the same")
+
+
+@app.command("import")
+def import_model(
+    file: Annotated[Path, typer.Argument(help="File of a model, YAML or JSON, or - for standard input.")],
+    idempotency_key: IdempotencyOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Bring a model's file into the server: a new model, or the next version of one that is there.
+
+    Example: tenantry model import catalog/models/acme--chat.yaml
+    """
+    from provisioner.cli.requestfile import read_request
+    from provisioner.client import model_calls
+
+    wanted = read_request(file, hint="`tenantry model export ID --out DIR` writes a complete one")
+    key = idempotency_key or new_idempotency_key()
+    try:
+        made = send(model_calls.import_model(wanted.body, idempotency_key=key))
+    except RejectedError as error:
+        print_error(error, file=wanted.name, lines=wanted.lines)
+        raise typer.Exit(1) from error
+    print_view(made, output)
+
+
+def _exported(named: Sequence[str]) -> dict[str, bytes]:
+    """The files of these models by id, or of all whose newest version is the API's."""
+    from provisioner.client import model_calls
+
+    changed = [] if named else [one.id for one in collect(model_calls.list_models()) if one.origin == "api"]
+    return {model: send(model_calls.export_model(model)) for model in (*named, *changed)}
+
+
+def _write_models(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    from provisioner.catalog.checks import model_file
+
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for model, content in files.items():
+            path = folder / model_file(model)
+            path.write_bytes(content)
+            written.append(path)
+    except OSError as error:
+        raise RejectedError(
+            f"writing models: {(error.strerror or 'it cannot be written').lower()}: {folder}",
+            reason="FolderNotWritten",
+            hint="name a folder that you may write to",
+        ) from error
+    return written

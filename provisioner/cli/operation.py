@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view, say
-from provisioner.cli.session import call
+from provisioner.cli.session import call_api, send
 from provisioner.domain.errors import InvariantError, RejectedError, RetryableError, TenantryError
+from provisioner.settings import read_settings
 
 if TYPE_CHECKING:
     from provisioner.client.client import Client
@@ -53,7 +54,9 @@ def list_operations(
 
     Example: tenantry operation list --tenant acme
     """
-    operations = call(lambda client: client.list_operations(tenant))
+    from provisioner.client import operation_calls
+
+    operations = send(operation_calls.list_operations(tenant)).items
     if output is Format.JSON:
         print_json([operation.model_dump(mode="json", by_alias=True) for operation in operations])
         return
@@ -71,7 +74,9 @@ def show_operation(
 
     Example: tenantry operation show op-7f3a9c2b1d4e5f6a
     """
-    print_view(call(lambda client: client.get_operation(operation)), output)
+    from provisioner.client import operation_calls
+
+    print_view(send(operation_calls.get_operation(operation)), output)
 
 
 @app.command("wait")
@@ -84,7 +89,14 @@ def wait_operation(
 
     Example: tenantry operation wait op-7f3a9c2b1d4e5f6a --timeout 10m
     """
-    finish(call(lambda client: client.get_operation(operation)), wait=True, timeout=timeout, output=output)
+    from provisioner.client import operation_calls
+
+    finish(
+        send(operation_calls.get_operation(operation)),
+        wait=True,
+        timeout=timeout,
+        output=output,
+    )
 
 
 def finish(operation: OperationView, *, wait: bool, timeout: str, output: Format) -> None:
@@ -92,7 +104,7 @@ def finish(operation: OperationView, *, wait: bool, timeout: str, output: Format
     if wait:
         seconds = parse_duration(timeout)
         try:
-            operation = call(lambda client: follow(client, operation, timeout_seconds=seconds))
+            operation = call_api(read_settings(), lambda client: follow(client, operation, timeout_seconds=seconds))
         except KeyboardInterrupt:
             say(f"hint: it goes on without you; follow it with `tenantry operation wait {operation.id}`")
             raise
@@ -109,11 +121,14 @@ def finish(operation: OperationView, *, wait: bool, timeout: str, output: Format
         raise operation_error(operation)
 
 
-async def follow(client: Client, operation: OperationView, *, timeout_seconds: float) -> OperationView:
+def follow(client: Client, operation: OperationView, *, timeout_seconds: float) -> OperationView:
     """Show progress until the operation has ended; its last view."""
     from provisioner.cli.progress import show_progress
+    from provisioner.client import operation_calls
 
-    return await show_progress(client.watch_operation(operation.id, timeout_seconds=timeout_seconds), operation)
+    return show_progress(
+        client.each(operation_calls.watch_operation(operation.id, timeout_seconds=timeout_seconds)), operation
+    )
 
 
 def operation_error(operation: OperationView) -> TenantryError:

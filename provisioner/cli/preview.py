@@ -129,13 +129,15 @@ class _Progress:
 
 def _fleet(against: str | None) -> tuple[bytes, str] | None:
     """What runs, as fleet.json says it, and where that comes from."""
+    from provisioner.client import endpoint_calls
+
     if against is None:
         return None
     if against == _SERVER:
-        from provisioner.cli.session import call
+        from provisioner.cli.session import send
 
         say("asking the server what runs …")
-        fleet = call(lambda client: client.get_fleet())
+        fleet = send(endpoint_calls.get_fleet())
         return fleet.model_dump_json(by_alias=True, exclude_none=True).encode(), "the server's fleet"
     from provisioner.preview.fleet import MAX_BYTES
 

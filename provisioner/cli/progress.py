@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from provisioner.cli.output import say
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from provisioner.wire.operation import OperationView
 
 
-async def show_progress(views: AsyncIterator[OperationView], first: OperationView) -> OperationView:
+def show_progress(views: Iterator[OperationView], first: OperationView) -> OperationView:
     """Show each view as it comes; the last one."""
-    return await (_show_live(views, first) if sys.stderr.isatty() else _show_lines(views, first))
+    return _show_live(views, first) if sys.stderr.isatty() else _show_lines(views, first)
 
 
-async def _show_lines(views: AsyncIterator[OperationView], last: OperationView) -> OperationView:
+def _show_lines(views: Iterator[OperationView], last: OperationView) -> OperationView:
     told: set[tuple[str, str, str]] = set()
-    async for last in views:
+    for last in views:
         for name, state, reason, message, elapsed in _rows(last):
             if (state != "pending" or reason) and (name, state, reason) not in told:
                 told.add((name, state, reason))
@@ -30,13 +30,13 @@ async def _show_lines(views: AsyncIterator[OperationView], last: OperationView) 
     return last
 
 
-async def _show_live(views: AsyncIterator[OperationView], last: OperationView) -> OperationView:
+def _show_live(views: Iterator[OperationView], last: OperationView) -> OperationView:
     from rich.console import Console
     from rich.live import Live
 
     box = _Stages(last)
     with Live(box, console=Console(stderr=True), refresh_per_second=8):
-        async for last in views:
+        for last in views:
             box.show(last)
     return last
 

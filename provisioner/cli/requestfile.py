@@ -26,20 +26,21 @@ class RequestFile:
     lines: Mapping[str, int]
 
 
-def read_request(path: Path) -> RequestFile:
-    """Read a YAML or JSON file, or standard input for `-`. Raises RejectedError that names file and line."""
-    name, text = _read_text(path)
+_HINT = "`tenantry endpoint create --help` shows a complete REQUEST.yaml"
+
+
+def read_request(path: Path, *, hint: str = _HINT) -> RequestFile:
+    """Read a YAML or JSON file, or standard input for `-`. Raises RejectedError that names file and line; `hint` says
+    where somebody without a file finds one."""
+    name, text = _read_text(path, hint)
     document = parse_document(text, file=name)
     if not isinstance(document.value, dict):
-        raise RejectedError(f"reading {name}: wants fields, one on a line", reason="NoFields", hint=_HINT)
+        raise RejectedError(f"reading {name}: wants fields, one on a line", reason="NoFields", hint=hint)
     lines = {dotted(field): line for field, line in document.lines.items() if field}
     return RequestFile(name=name, body=document.value, lines=lines)
 
 
-_HINT = "`tenantry endpoint create --help` shows a complete REQUEST.yaml"
-
-
-def _read_text(path: Path) -> tuple[str, str]:
+def _read_text(path: Path, hint: str) -> tuple[str, str]:
     name = "standard input" if str(path) == "-" else str(path)
     try:
         data = sys.stdin.buffer.read(MAX_BYTES + 1) if str(path) == "-" else _read_bounded(path)
@@ -47,7 +48,7 @@ def _read_text(path: Path) -> tuple[str, str]:
             raise RejectedError(f"reading {name}: longer than {MAX_BYTES} bytes", reason="TooLarge")
         return name, data.decode()
     except OSError as error:
-        raise RejectedError(f"reading {name}: {error.strerror}", reason="NoFile", hint=_HINT) from error
+        raise RejectedError(f"reading {name}: {error.strerror}", reason="NoFile", hint=hint) from error
     except UnicodeDecodeError as error:
         raise RejectedError(f"reading {name}: not UTF-8 at byte: {error.start}", reason="NotUtf8") from error
 

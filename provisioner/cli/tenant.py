@@ -8,7 +8,7 @@ import typer
 
 from provisioner.cli.operation import IdempotencyOption, TimeoutOption, WaitOption, finish, new_idempotency_key
 from provisioner.cli.output import Format, OutputOption, print_json, print_table
-from provisioner.cli.session import call
+from provisioner.cli.session import collect, send
 
 app = typer.Typer(name="tenant", help="Tenants: customers of the provider.", no_args_is_help=True)
 
@@ -27,8 +27,10 @@ def create_tenant(
 
     Example: tenantry tenant create acme --tier dedicated --wait
     """
-    operation = call(
-        lambda client: client.create_tenant(
+    from provisioner.client import tenant_calls
+
+    operation = send(
+        tenant_calls.create_tenant(
             name,
             display_name=display_name or name,
             tiers=tiers,
@@ -44,7 +46,9 @@ def list_tenants(output: OutputOption = Format.TABLE) -> None:
 
     Example: tenantry tenant list
     """
-    tenants = call(lambda client: client.list_tenants())
+    from provisioner.client import tenant_calls
+
+    tenants = collect(tenant_calls.list_tenants())
     if output is Format.JSON:
         print_json([tenant.model_dump(mode="json", by_alias=True) for tenant in tenants])
         return

@@ -18,7 +18,8 @@ import httpx2
 from provisioner.cli.laptop import PROCESSES, Laptop, Ports
 from provisioner.cli.leftovers import find_leftovers, find_processes
 from provisioner.cli.operation import new_idempotency_key
-from provisioner.client.client import Client
+from provisioner.client import endpoint_calls, key_calls, operation_calls, tenant_calls
+from provisioner.client.client import AsyncClient
 from provisioner.domain.errors import RetryableError
 from provisioner.embedded.children import is_held
 from provisioner.wire.endpoint import EndpointAccepted, EndpointView
@@ -47,9 +48,9 @@ class Installation:
         self.kills: Counter[str] = Counter()
         self._numbers = count()
 
-    def client(self) -> Client:
+    def client(self) -> AsyncClient:
         """A client of the REST API."""
-        return Client(self.laptop.settings.url, self.laptop.settings.operator_key_file.read_text().strip())
+        return AsyncClient(self.laptop.settings.url, self.laptop.settings.operator_key_file.read_text().strip())
 
     async def kill(self, victim: str) -> None:
         """SIGKILL, and, but for model servers, which the kubelet has to bring back itself, a start."""
@@ -73,8 +74,10 @@ class Installation:
         async with self.client() as client:
 
             async def submit() -> OperationView:
-                return await client.create_tenant(
-                    name, display_name=name, tiers=["dedicated"], idempotency_key=f"tenant-{name}"
+                return await client.send(
+                    tenant_calls.create_tenant(
+                        name, display_name=name, tiers=["dedicated"], idempotency_key=f"tenant-{name}"
+                    )
                 )
 
             return await self.finish((await persist(submit)).id, seen)
@@ -93,7 +96,7 @@ class Installation:
             key = f"create-{name}-{next(self._numbers)}"
 
             async def submit() -> EndpointAccepted:
-                return await client.create_endpoint(request, idempotency_key=key)
+                return await client.send(endpoint_calls.create_endpoint(request, idempotency_key=key))
 
             accepted = await persist(submit)
             assert accepted.endpoint is not None
@@ -104,14 +107,14 @@ class Installation:
         async with self.client() as client:
 
             async def submit() -> OperationView:
-                return await client.delete_endpoint(endpoint, idempotency_key=f"delete-{endpoint}")
+                return await client.send(endpoint_calls.delete_endpoint(endpoint, idempotency_key=f"delete-{endpoint}"))
 
             return await self.finish((await persist(submit)).id, seen)
 
     async def finish(self, operation: str, seen: Seen = unmoved) -> OperationView:
         """Watch an operation to its end."""
         async with self.client() as client:
-            async for view in client.watch_operation(operation, timeout_seconds=DEADLINE_SECONDS):
+            async for view in client.each(operation_calls.watch_operation(operation, timeout_seconds=DEADLINE_SECONDS)):
                 await seen(view)
             return view
 
@@ -141,21 +144,23 @@ class Installation:
             lambda: len(of_installation(self.state)), len(PROCESSES) + len(endpoints), what="processes of the state"
         )
         async with self.client() as client:
-            probes = [key for key in await client.list_keys("acme") if key.name.startswith("probe-")]
+            probes = [key for key in await client.collect(key_calls.list_keys("acme")) if key.name.startswith("probe-")]
             assert all(key.revoked_at for key in probes), probes
-            assert {endpoint.id for endpoint in await client.list_endpoints()} == set(endpoints)
+            assert {endpoint.id for endpoint in await client.collect(endpoint_calls.list_endpoints())} == set(endpoints)
 
     async def require_serving(self, endpoint: str, secret: str) -> None:
         """The gateway answers with the key and refuses without it."""
         async with self.client() as client:
-            view: EndpointView = await client.get_endpoint(endpoint)
+            view: EndpointView = await client.send(endpoint_calls.get_endpoint(endpoint))
         await eventually(lambda: ask(view.url, view.model.alias, secret), 200, what=f"status of {view.url}")
         assert ask(view.url, view.model.alias, None) == 401
 
     async def create_key(self) -> str:
         """A key of the tenant."""
         async with self.client() as client:
-            made = await client.create_key(tenant="acme", name="test", idempotency_key=new_idempotency_key())
+            made = await client.send(
+                key_calls.create_key({"tenant": "acme", "name": "test"}, idempotency_key=new_idempotency_key())
+            )
             return made.secret or ""
 
 

@@ -16,6 +16,8 @@ from contextlib import suppress
 import pytest
 
 from provisioner.cli.demo import ensure_endpoint
+from provisioner.cli.session import call_api
+from provisioner.client import endpoint_calls, key_calls, tenant_calls
 from provisioner.domain.conditions import StageName
 from provisioner.domain.errors import RetryableError
 from provisioner.wire.operation import OperationView
@@ -120,7 +122,11 @@ async def test_tenant_is_made_when_a_process_is_killed_meanwhile(installation: I
     operation = await installation.create_tenant(f"killed-{victim}", moments)
     assert operation.state == "succeeded", operation
     async with installation.client() as client:
-        assert [tenant.ready for tenant in await client.list_tenants() if tenant.name == f"killed-{victim}"] == [True]
+        assert [
+            tenant.ready
+            for tenant in await client.collect(tenant_calls.list_tenants())
+            if tenant.name == f"killed-{victim}"
+        ] == [True]
 
 
 async def test_every_key_that_was_handed_out_is_known_after_a_kill(installation: Installation) -> None:
@@ -132,7 +138,9 @@ async def test_every_key_that_was_handed_out_is_known_after_a_kill(installation:
             with suppress(RetryableError):
                 for number in range(4):  # more would be refused within a minute
                     name = f"many-{number}"
-                    key = await client.create_key(tenant="acme", name=name, idempotency_key=name)
+                    key = await client.send(
+                        key_calls.create_key({"tenant": "acme", "name": name}, idempotency_key=name)
+                    )
                     handed_out.append(key.key.id)
 
     asking = asyncio.create_task(ask())
@@ -142,19 +150,19 @@ async def test_every_key_that_was_handed_out_is_known_after_a_kill(installation:
     await installation.kill("serve")
     await asking
     async with installation.client() as client:
-        found = {key.id for key in await client.list_keys("acme") if key.name.startswith("many-")}
+        found = {key.id for key in await client.collect(key_calls.list_keys("acme")) if key.name.startswith("many-")}
         assert set(handed_out) <= found
         assert len(found) <= len(handed_out) + 1
         for key in found:
-            await client.revoke_key(key, idempotency_key=f"revoke-{key}")
+            await client.send(key_calls.revoke_key(key, idempotency_key=f"revoke-{key}"))
 
 
 async def test_demo_goes_on_behind_a_deletion_that_was_killed(installation: Installation) -> None:
     first, _ = await installation.create("chat")
     async with installation.client() as client:
-        await client.delete_endpoint(first, idempotency_key=f"cut-{first}")
+        await client.send(endpoint_calls.delete_endpoint(first, idempotency_key=f"cut-{first}"))
         await installation.kill("serve")
-        second, _ = await ensure_endpoint(client)
+    second, _ = await asyncio.to_thread(call_api, installation.laptop.settings, ensure_endpoint)
     assert second.phase == "Ready"
     assert second.id != first
     await installation.require_one_of_each([second.id])

@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from provisioner.cli.laptop import PROCESSES
+from provisioner.client import key_calls
 from provisioner.domain.errors import RetryableError
 from tests.crash.installation import running
 from tests.crash.quick_tenantry import COMMAND
@@ -91,7 +92,7 @@ async def test_full_disk_is_told_and_all_goes_on_with_space(disk: Path, state: P
             with pytest.raises(RetryableError) as refused:
                 for number in range(4):  # a last page may be left
                     name = f"key-{number}"
-                    await client.create_key(tenant="acme", name=name, idempotency_key=name)
+                    await client.send(key_calls.create_key({"tenant": "acme", "name": name}, idempotency_key=name))
         assert (refused.value.reason, "full" in refused.value.message) == ("DatabaseUnavailable", True)
         written = await write_until_refused(installation.laptop.ports.control_plane)
         await installation.require_serving(before, secret)

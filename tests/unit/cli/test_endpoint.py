@@ -22,7 +22,7 @@ def test_chatting_with_a_speech_endpoint_is_refused_with_the_way_to_go(
 ) -> None:
     """Ledger: CLI-02"""
     monkeypatch.setenv("TENANTRY_API_KEY", "tnt-secret")
-    monkeypatch.setattr(endpoint, "call", lambda _: shown("transcription"))
+    monkeypatch.setattr(endpoint, "send", lambda _: shown("transcription"))
     assert main(["endpoint", "chat", "acme/ears", "Hello"]) == 1
     err = capsys.readouterr().err
     assert "it serves transcription, not chat" in err

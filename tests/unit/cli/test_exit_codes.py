@@ -69,7 +69,7 @@ def test_an_operation_that_failed_has_the_exit_code_of_its_reason(reason: str, c
 def test_a_bad_timeout_stops_the_command_before_anything_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("provisioner.cli.endpoint.call", lambda _: pytest.fail("the API was called"))
+    monkeypatch.setattr("provisioner.cli.endpoint.send", lambda _: pytest.fail("the API was called"))
     assert main(["endpoint", "delete", "acme/chat", "--wait", "--timeout", "10x"]) == 1
     assert "reading --timeout" in capsys.readouterr().err
 
@@ -184,10 +184,10 @@ def test_only_an_operation_that_goes_on_can_be_followed(
 def test_who_stops_waiting_is_told_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(_: object) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("provisioner.cli.operation.call", interrupted)
+    monkeypatch.setattr("provisioner.cli.operation.call_api", interrupted)
     with pytest.raises(KeyboardInterrupt):
         finish_as("running", wait=True)
     assert "tenantry operation wait op-1" in capsys.readouterr().err
