@@ -21,6 +21,13 @@ _NO_MODELS = ("/dev/shm", "/tmp", "/var/run", "/run", "/etc")  # noqa: S108  pat
 _HUB_ENGINES = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
 
 
+BARE_IMAGES = (
+    *("vllm/vllm-openai", "lmsysorg/sglang", "huggingface/text-generation-inference", "ggml-org/llama.cpp"),
+    *("ggerganov/llama.cpp", "ericlbuehler/mistral.rs", "nvidia/tritonserver"),
+)
+"""Images that hold an engine and nothing else: no weights, adapters, templates or certificates."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """A volume that the engine's container mounts. `claim` is the PersistentVolumeClaim's spec, where it is shown."""

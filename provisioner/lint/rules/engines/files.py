@@ -9,14 +9,10 @@ from collections.abc import Iterator
 from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, Flag, engines
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.engines._cache import BARE_IMAGES
 from provisioner.lint.values import items, text
 from provisioner.lint.world import POD_TEMPLATES, World
 
-_OFFICIAL = (
-    *("vllm/vllm-openai", "lmsysorg/sglang", "huggingface/text-generation-inference", "ggml-org/llama.cpp"),
-    *("ggerganov/llama.cpp", "ericlbuehler/mistral.rs", "nvidia/tritonserver"),
-)
-"""Images that hold an engine and nothing else: no weights, adapters, templates or certificates."""
 _IN_IMAGES = ("/vllm-workspace", "/sgl-workspace", "/workspace", "/app", "/usr", "/opt", "/etc", "/lib", "/bin")
 _FILES = (
     *("model", "tls", "--chat-template", "--tokenizer", "--lora-modules", "--tool-parser-plugin", "--lora"),
@@ -52,7 +48,7 @@ def engine_file_not_mounted(world: World) -> Iterator[Hit]:
     """
     for engine in engines(world):
         is_whole = engine.pod.owner.kind in POD_TEMPLATES and (not engine.in_shell or _is_one_command(engine))
-        if not is_whole or not any(name in engine.container.image for name in _OFFICIAL):
+        if not is_whole or not any(name in engine.container.image for name in BARE_IMAGES):
             continue
         for concept in _FILES:
             flag = engine.find(concept)

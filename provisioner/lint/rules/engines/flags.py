@@ -223,6 +223,22 @@ def engine_flag_unknown(world: World) -> Iterator[Hit]:
             )
 
 
+@rule("engine-tool-parser-unused", Severity.WARNING)
+def engine_tool_parser_unused(world: World) -> Iterator[Hit]:
+    """vLLM is given a parser for tool calls, and not the flag that lets the model choose tools.
+
+    Without `--enable-auto-tool-choice` the parser is never asked: requests with `tool_choice: auto`, which is what
+    clients send, are refused with 400.
+    """
+    for engine in engines(world):
+        flag = engine.find("--tool-call-parser")
+        choice = engine.find("--enable-auto-tool-choice")
+        is_off = choice is None or choice.value in _FALSE
+        if engine.kind is EngineKind.VLLM and flag is not None and is_off and engine.is_complete:
+            message = f"reading arguments of vLLM: nobody asks the parser of tool calls: `{flag.value or flag.name}`"
+            yield _hit(engine, flag, message, "add --enable-auto-tool-choice, or remove the parser")
+
+
 def _removed(world: World, *, surely: bool) -> Iterator[Hit]:
     for engine in engines(world):
         version = vllm_version(engine)

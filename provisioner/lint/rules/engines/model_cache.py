@@ -11,7 +11,7 @@ from provisioner.lint.joins.pods import volumes
 from provisioner.lint.joins.quantities import amount, plain
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules.engines._cache import Mount, cache_folder, holds, is_hub_name, mounts
+from provisioner.lint.rules.engines._cache import BARE_IMAGES, Mount, cache_folder, holds, is_hub_name, mounts
 from provisioner.lint.rules.engines._models import Weights, weights_of
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, look, mapping, text
@@ -223,6 +223,37 @@ def cache_volume_unused(world: World) -> Iterator[Hit]:
                 message = f"keeping {engine.model}: it is downloaded to `{folder}`, the volume is at `{mount.where}`"
                 fix = f"set HF_HOME to {mount.where}, or mount the volume at {folder}"
                 yield Hit(at=engine.pod.owner, path=mount.path, message=message, fix=fix)
+
+
+_SAID = frozenset(["1", "true", "yes", "on"])
+
+
+@rule("offline-without-weights", Severity.ERROR)
+def offline_without_weights(world: World) -> Iterator[Hit]:
+    """A model server may not ask the hub, and its cache is empty in every new pod.
+
+    With HF_HUB_OFFLINE=1 the weights must lie in the cache already. Here it is on no volume, or on an emptyDir that
+    nobody fills, and the image is an engine without weights: the server ends with `couldn't find them in the cached
+    files`.
+    """
+    for engine in engines(world):
+        is_offline = engine.environment.get("HF_HUB_OFFLINE", "").lower() in _SAID
+        is_bare = any(name in engine.container.image for name in BARE_IMAGES)
+        if not is_offline or not is_bare or not is_hub_name(engine) or cache_folder(engine) is None or engine.in_shell:
+            continue
+        mount = _cache_mount(engine, world)
+        if mount is None or ("emptyDir" in mapping(mount.volume) and not _is_filled(engine, mount)):
+            message = f"loading {engine.model}: the hub may not be asked, and nothing is in `{cache_folder(engine)}`"
+            path = engine.variable("HF_HUB_OFFLINE") or engine.model_path
+            fix = "mount the volume that holds the weights there, or let it ask the hub"
+            yield Hit(at=engine.pod.owner, path=path, message=message, fix=fix)
+
+
+def _is_filled(engine: Engine, mount: Mount) -> bool:
+    """Whether another container of the pod has the mount's volume too."""
+    name = mount.volume.get("name")
+    others = (other for other in engine.pod.containers if other.path != engine.container.path)
+    return any(text(one, "name") == name for other in others for _, one in items(other.value, "volumeMounts"))
 
 
 @rule("weights-lost-with-pod", Severity.INFO)

@@ -11,13 +11,11 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
-from provisioner.lint.joins.quantities import asked, is_accelerator
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, literal, mapping
 from provisioner.lint.world import Object, PodTemplate, World
 
 _SPECS: Mapping[str, FieldPath] = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}
-_GPU_DRIVER = "gpu.nvidia.com"
 _MIG = "nvidia.com/mig-"
 _PROFILE = re.compile(r"([0-9]+)g\.[0-9]+gb([.-][a-z.+-]+)?")
 _SLICES = ("1", "2", "3", "4", "7")
@@ -133,40 +131,6 @@ def device_claim_is_template(world: World) -> Iterator[Hit]:
                 message = f"claiming devices: the folder has a template of this name, and no claim: `{name}`"
                 fix = f"write resourceClaimTemplateName: {name}"
                 yield Hit(at=pod.owner, path=pod.at(*path, "resourceClaimName"), message=message, fix=fix)
-
-
-@rule("device-asked-twice", Severity.WARNING)
-def device_asked_twice(world: World) -> Iterator[Hit]:
-    """A container claims a GPU and asks for `nvidia.com/gpu` beside it.
-
-    It gets both, or waits for a node that has both: claims are met by the DRA driver, the resource by the device
-    plugin, and NVIDIA does not support both for GPUs on one node. One of the two is left over.
-    """
-    for pod in world.pods:
-        claims = {literal(claim, "name"): claim for _, claim in items(pod.spec, "resourceClaims")}
-        for container in pod.containers if claims else ():
-            used = [
-                claims.get(literal(entry, "name"), {}) for _, entry in items(container.value, "resources", "claims")
-            ]
-            name = next((name for name in asked(container) if is_accelerator(name)), None)
-            if name is not None and any(_is_gpu(world, pod, claim) for claim in used):
-                is_limit = name in mapping(container.value, "resources", "limits")
-                where = (*container.path, "resources", "limits" if is_limit else "requests", name)
-                message = f"claiming devices: {container.name} has a claim for a GPU and asks for another: `{name}`"
-                yield Hit(at=pod.owner, path=where, message=message, fix="remove one of both")
-
-
-def _is_gpu(world: World, pod: PodTemplate, claim: Any) -> bool:
-    """Whether a claim is surely one for GPUs of NVIDIA's driver; others are for networks and fabrics."""
-    for kind in _SPECS:
-        named = literal(claim, f"{kind[0].lower()}{kind[1:]}Name")
-        found = world.find(kind, named, namespace=pod.namespace) if named else None
-        for _, request in items(found.value, *_SPECS[kind], "devices", "requests") if found else ():
-            name = literal(request, "exactly", "deviceClassName") or literal(request, "deviceClassName") or ""
-            device_class = world.find("DeviceClass", name)
-            if name.endswith(_GPU_DRIVER) or (device_class and f"'{_GPU_DRIVER}'" in str(device_class.value)):
-                return True
-    return False
 
 
 @rule("mig-profile-unknown", Severity.ERROR)

@@ -343,10 +343,18 @@ def gpu_claimed_twice(world: World) -> Iterator[Hit]:
         for path, item in items(pod.spec, "resourceClaims"):
             name = text(item, "resourceClaimTemplateName")
             template = world.find("ResourceClaimTemplate", name, namespace=pod.namespace) if name else None
-            if template and any("gpu." in device or "mig." in device for device in _devices(template.value)):
+            if template and any(_is_gpu(world, device) for device in _devices(template.value)):
                 message = f"claiming GPU: the pod also has {', '.join(accelerators(pod))}: {shown(name or '')}"
                 fix = "take GPUs one way only: the claim, or the extended resource"
                 yield Hit(at=pod.owner, path=pod.at(*path), message=message, fix=fix)
+
+
+def _is_gpu(world: World, device_class: str) -> bool:
+    """Whether a class of devices is of GPUs: by its name, or by what it selects."""
+    found = world.find("DeviceClass", device_class)
+    return any(word in device_class for word in ("gpu.", "mig.")) or (
+        found is not None and "'gpu.nvidia.com'" in str(found.value.get("spec"))
+    )
 
 
 def _devices(template: Mapping[str, Any]) -> Iterator[str]:

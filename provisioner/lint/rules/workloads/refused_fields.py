@@ -20,6 +20,25 @@ _HANDLERS = ("httpGet", "tcpSocket", "exec", "grpc")
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
+@rule("container-port-twice", Severity.WARNING)
+def container_port_twice(world: World) -> Iterator[Hit]:
+    """A container declares one port twice.
+
+    The list is merged by number and protocol: server-side apply refuses it with `duplicate entries for key`, `kubectl
+    apply` keeps one of both, and the name of the other leads nowhere.
+    """
+    for pod in world.pods:
+        for container in pod.containers:
+            seen: set[tuple[int, str]] = set()
+            for path, item in items(container.value, "ports"):
+                number, protocol = whole(item, "containerPort"), literal(item, "protocol") or "TCP"
+                if number is not None and (number, protocol) in seen:
+                    message = f"reading ports of {container.name}: declared before: `{number}`"
+                    fix = "keep one entry, and name that one where the port is meant"
+                    yield Hit(at=pod.owner, path=(*container.path, *path), message=message, fix=fix)
+                seen.add((number or 0, protocol))
+
+
 @rule("probe-handlers-refused", Severity.ERROR)
 def probe_handlers_refused(world: World) -> Iterator[Hit]:
     """A probe asks in two ways at once, or in none.
