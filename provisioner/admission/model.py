@@ -87,8 +87,10 @@ def _check_runtime(model: Model, runtime: Runtime, catalog: Catalog, site: Site)
     if image is not None:
         each = [allowed_registries(tier, catalog, site) for tier in tiers]
         anywhere = () if not all(each) else tuple(sorted({name for names in each for name in names}))
+        is_pinned_elsewhere = model.master.image in catalog.versions.images  # by who keeps versions.yaml, in time
         for finding in check_image(image, ServingForm(), site=site, key=model.master.image, registries=anywhere):
-            yield replace(finding, field="master.image")
+            if not (finding.reason == "ImageNotPinned" and is_pinned_elsewhere):
+                yield replace(finding, field="master.image")
 
 
 def _check_text(document: ModelDocument) -> Iterator[Finding]:

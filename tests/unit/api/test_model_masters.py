@@ -169,8 +169,9 @@ async def test_an_archived_model_is_hidden_and_offered_for_nothing_new(
     assert "tiny" in await picker(operator)
 
 
+@pytest.mark.parametrize(("verb", "body"), [("scale", {"maxReplicas": 1}), ("update", {"serving": {"parallel": 1}})])
 async def test_an_archived_model_stays_where_it_runs(
-    operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
+    verb: str, body: Any, operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
 ) -> None:
     """Ledger: CAT-04."""
     made = (await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()
@@ -179,12 +180,12 @@ async def test_an_archived_model_stays_where_it_runs(
         if model == "acme/chat":
             await add(operator)
         await operator.post(f"{MASTERS}/{model}:archive", headers=idempotent(model))
-    scaled = await operator.post(f"/v1/endpoints/{acme}/chat:scale", json={"maxReplicas": 1}, headers=idempotent("s"))
-    assert scaled.status_code == 202, scaled.text
     other = await operator.post(
-        f"/v1/endpoints/{acme}/chat:update", json={"model": "acme/chat"}, headers=idempotent("u")
+        f"/v1/endpoints/{acme}/chat:update", json={"model": "acme/chat"}, headers=idempotent("o")
     )
     assert ("ModelArchived", "model") in await findings(other)
+    changed = await operator.post(f"/v1/endpoints/{acme}/chat:{verb}", json=body, headers=idempotent("c"))
+    assert changed.status_code == 202, changed.text
 
 
 @pytest.mark.parametrize(

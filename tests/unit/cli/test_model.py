@@ -1,0 +1,95 @@
+"""`tenantry model export` and `import` against the real API on a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from provisioner.api.app import create_app
+from provisioner.api.services import Services
+from provisioner.catalog.loader import load_catalog
+from provisioner.catalog.written import document_of
+from provisioner.cli.main import main
+from provisioner.domain.key import key_digest
+from provisioner.store.sql import open_store
+from provisioner.wiring.serving import serve_app
+from tests.store.examples import NOON, SteppedClock
+from tests.unit.api.conftest import GATEWAY_KEY, OPERATOR_KEY, CountingIds, bootstrap_key
+from tests.unit.catalog.packs import PACK, small_catalog, small_site
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The API of the small pack, in a thread with a loop of its own; the environment names it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(tmp_path, listener, stop),))
+    thread.start()
+    (tmp_path / "operator.key").write_text(OPERATOR_KEY)
+    monkeypatch.setenv("TENANTRY_OPERATOR_KEY_FILE", str(tmp_path / "operator.key"))
+    monkeypatch.setenv("TENANTRY_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")
+    yield
+    loop.call_soon_threadsafe(stop.set)
+    thread.join()
+    loop.close()
+
+
+async def serve(folder: Path, listener: socket.socket, stop: asyncio.Event) -> None:
+    """Serve until `stop`."""
+    clock = SteppedClock()
+    store = await open_store(f"sqlite:///{folder}/store.sqlite", clock=clock)
+    await store.keys.add(bootstrap_key())
+    await store.models.bring_in([document_of(model) for model in small_catalog().models.values()], NOON)
+    services = Services(
+        store=store,
+        catalog=small_catalog(),
+        site=small_site(),
+        clock=clock,
+        ids=CountingIds(),
+        gateway_key_digest=key_digest(GATEWAY_KEY),
+    )
+    await serve_app(create_app(services), listener, stop)
+    await store.close()
+
+
+@pytest.mark.usefixtures("api")
+def test_a_file_goes_in_and_comes_out_for_the_catalog_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ledger: CAT-04."""
+    out = tmp_path / "own"
+    assert main(["model", "export", "--out", str(out)]) == 0
+    assert (capsys.readouterr().out, list((out / "models").iterdir())) == ("", [])
+    text = (PACK / "models" / "tiny.yaml").read_text().replace("id: tiny", "id: acme/tiny")
+    (tmp_path / "new.yaml").write_text(text)
+    for version in (1, 1):
+        assert main(["model", "import", str(tmp_path / "new.yaml"), "-o", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["version"] == version
+    assert main(["model", "export", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}/models/acme--tiny.yaml\n"
+    assert main(["model", "export", "big", "--out", str(out)]) == 0
+    exported = load_catalog(PACK, models=PACK / "models", overlay=out).models
+    assert exported["big"] == small_catalog().models["big"]
+    assert exported["acme/tiny"].master == small_catalog().models["tiny"].master
+
+
+@pytest.mark.usefixtures("api")
+def test_what_is_wrong_is_told_with_the_line_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new.yaml"
+    file.write_text((PACK / "models" / "tiny.yaml").read_text().replace("parallel: 2", "paralel: 2"))
+    assert main(["model", "import", str(file)]) == 1
+    told = capsys.readouterr().err
+    assert f"error: {file}:10: master.serving.paralel: " in told
+    assert "did you mean `parallel`?" in told
+    assert main(["model", "export", "nobody", "--out", str(tmp_path / "own")]) == 1
+    assert "there is none with the id: nobody" in capsys.readouterr().err
+    assert not (tmp_path / "own").exists()
+    (tmp_path / "a-file").write_text("")
+    assert main(["model", "export", "tiny", "--out", str(tmp_path / "a-file")]) == 1
+    assert "writing models" in capsys.readouterr().err
