@@ -13,23 +13,41 @@ import pytest
 
 from provisioner.api.app import create_app
 from provisioner.api.services import Services
-from provisioner.catalog.loader import load_catalog
+from provisioner.catalog.catalog import Catalog
+from provisioner.catalog.loader import load_catalog, load_site
+from provisioner.catalog.pack import example_site, models_root
+from provisioner.catalog.site import Site
 from provisioner.catalog.written import document_of
 from provisioner.cli.main import main
+from provisioner.cli.session import send
+from provisioner.client import endpoint_calls
 from provisioner.domain.key import key_digest
+from provisioner.rendering.pack import compile_pack
 from provisioner.store.sql import open_store
 from provisioner.wiring.serving import serve_app
 from tests.store.examples import NOON, SteppedClock
 from tests.unit.api.conftest import GATEWAY_KEY, OPERATOR_KEY, CountingIds, bootstrap_key
 from tests.unit.catalog.packs import PACK, small_catalog, small_site
 
+SERVED = "Qwen2-VL-2B-Instruct"
+REQUEST = {
+    "name": "chat",
+    "tenant": "acme",
+    "model": "acme/vision",
+    "region": "eu-central-1",
+    "tier": "dedicated",
+    "scaling": {"minReplicas": 1, "maxReplicas": 2},
+}
 
-@pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The API of the small pack, in a thread with a loop of its own; the environment names it."""
+
+@pytest.fixture(params=[(small_catalog, small_site)])
+def api(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The API of a catalog and a site, in a thread with a loop of its own; the environment names it."""
+    catalog, site = (load() for load in request.param)
     listener = socket.create_server(("127.0.0.1", 0))
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(tmp_path, listener, stop),))
+    serving = serve(catalog, site, folder=tmp_path, listener=listener, stop=stop)
+    thread = threading.Thread(target=loop.run_until_complete, args=(serving,))
     thread.start()
     (tmp_path / "operator.key").write_text(OPERATOR_KEY)
     monkeypatch.setenv("TENANTRY_OPERATOR_KEY_FILE", str(tmp_path / "operator.key"))
@@ -40,19 +58,20 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     loop.close()
 
 
-async def serve(folder: Path, listener: socket.socket, stop: asyncio.Event) -> None:
+async def serve(catalog: Catalog, site: Site, *, folder: Path, listener: socket.socket, stop: asyncio.Event) -> None:
     """Serve until `stop`."""
     clock = SteppedClock()
     store = await open_store(f"sqlite:///{folder}/store.sqlite", clock=clock)
     await store.keys.add(bootstrap_key())
-    await store.models.bring_in([document_of(model) for model in small_catalog().models.values()], NOON)
+    await store.models.bring_in([document_of(model) for model in catalog.models.values()], NOON)
     services = Services(
         store=store,
-        catalog=small_catalog(),
-        site=small_site(),
+        catalog=catalog,
+        site=site,
         clock=clock,
         ids=CountingIds(),
         gateway_key_digest=key_digest(GATEWAY_KEY),
+        revised=compile_pack(catalog, site).revised if catalog is not small_catalog() else lambda plan: plan,
     )
     await serve_app(create_app(services), listener, stop)
     await store.close()
@@ -77,6 +96,27 @@ def test_a_file_goes_in_and_comes_out_for_the_catalog_option(
     exported = load_catalog(PACK, models=PACK / "models", overlay=out).models
     assert exported["big"] == small_catalog().models["big"]
     assert exported["acme/tiny"].master == small_catalog().models["tiny"].master
+
+
+@pytest.mark.usefixtures("api")
+@pytest.mark.parametrize("api", [(load_catalog, lambda: load_site(example_site()))], indirect=True)
+def test_what_is_exported_plans_offline_as_it_does_on_the_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ledger: TEN-13."""
+    monkeypatch.setenv("TENANTRY_SITE", str(example_site()))
+    text = (models_root() / f"{SERVED}.yaml").read_text()
+    (tmp_path / "new.yaml").write_text(text.replace(f"id: {SERVED}", "id: acme/vision"))
+    (tmp_path / "request.json").write_text(json.dumps(REQUEST))
+    assert main(["tenant", "create", "acme", "--tier", "dedicated"]) == 0
+    assert main(["model", "import", str(tmp_path / "new.yaml")]) == 0
+    assert main(["model", "export", "--out", str(tmp_path / "own")]) == 0
+    capsys.readouterr()
+    assert main(["plan", "-f", str(tmp_path / "request.json"), "--catalog", str(tmp_path / "own"), "-o", "json"]) == 0
+    offline = json.loads(capsys.readouterr().out)["plan"]
+    online = json.loads(send(endpoint_calls.plan_endpoint(REQUEST)).model_dump_json(by_alias=True))
+    assert online["runtime"]["model"] == "acme/vision"
+    assert {field: offline[field] for field in online} == online
 
 
 @pytest.mark.usefixtures("api")
