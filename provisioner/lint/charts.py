@@ -68,6 +68,8 @@ class Chart:
     templates: tuple[ChartTemplate, ...]
     schema: Document | None = None
     """Its `values.schema.json`."""
+    has_vendored: bool = False
+    """Whether other charts stand in its folder `charts`."""
 
     def subcharts(self) -> frozenset[str]:
         """The names under which the values of other charts stand."""
@@ -102,4 +104,6 @@ def charts_of(texts: Mapping[str, str], documents: Mapping[str, Any]) -> Iterato
         below = posixpath.join(folder, "templates") + "/" if folder != "." else "templates/"
         templates = [ChartTemplate(other, content) for other, content in texts.items() if other.startswith(below)]
         schema = documents.get(posixpath.normpath(posixpath.join(folder, SCHEMA_FILE)), ())
-        yield Chart(folder, read[0], tuple(values), tuple(templates), next(iter(schema), None))
+        inner = posixpath.join(folder, "charts") + "/" if folder != "." else "charts/"
+        has_vendored = any(other.startswith(inner) for other in texts)
+        yield Chart(folder, read[0], tuple(values), tuple(templates), next(iter(schema), None), has_vendored)

@@ -6,7 +6,6 @@ it depends on, rules would miss objects that are there, and so they see none. Ca
 
 from __future__ import annotations
 
-import copy
 import posixpath
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -78,6 +77,8 @@ def _name_of(chart: Chart, template: ChartTemplate) -> str:
 
 def _has_subcharts(chart: Chart) -> bool:
     """Whether another chart would add objects."""
+    if chart.has_vendored:
+        return True
     values = _values(chart)
     for _, dependency in items(chart.head.value, "dependencies"):
         condition = text(dependency, "condition")
@@ -96,7 +97,7 @@ def _values(chart: Chart) -> Mapping[str, Any]:
 def _root(chart: Chart, name: str, kubernetes: tuple[int, int]) -> dict[str, Any]:
     """What the dot is in a file of the chart."""
     head = mapping(chart.head.value)
-    values = {"global": {}, **copy.deepcopy(dict(_values(chart)))}
+    values = {"global": {}, **_as_read(_values(chart))}
     major, minor = kubernetes
     version = {"Version": f"v{major}.{minor}.0", "GitVersion": f"v{major}.{minor}.0"}
     release = {"Name": RELEASE, "Namespace": _NAMESPACE, "Service": "Helm", "Revision": 1}
@@ -110,8 +111,27 @@ def _root(chart: Chart, name: str, kubernetes: tuple[int, int]) -> dict[str, Any
             "HelmVersion": {"Version": "v3.18.0"},
         },
         "Template": {"Name": name, "BasePath": f"{head.get('name')}/templates"},
-        "Files": {"Get": lambda file: f"{{{{ .Files.Get {str(file)[:100]} }}}}"},
+        "Files": {"Get": _file, **dict.fromkeys(("Glob", "Lines", "GetBytes", "AsConfig", "AsSecrets"), _files)},
     }
+
+
+def _file(name: Any) -> str:
+    """A hole for the text of a file."""
+    return f"{{{{ .Files.Get {str(name)[:100]} }}}}"
+
+
+def _files(*_: Any) -> Any:
+    raise Unknown(0, "files are not read here")
+
+
+def _as_read(value: Any) -> Any:
+    """A copy of values as Helm reads them: all numbers are of floating point, and so 1000000 prints as 1e+06."""
+    if isinstance(value, Mapping):
+        return {key: _as_read(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_read(item) for item in value]
+    is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+    return float(value) if is_number else value
 
 
 def _is_served(api: Any) -> bool:

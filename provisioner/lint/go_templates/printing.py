@@ -6,6 +6,7 @@ Sources: https://pkg.go.dev/fmt, and sigs.k8s.io/yaml for the form of `toYaml`.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -65,9 +66,20 @@ def _shown(value: Any) -> str:
 
 
 def _float(value: float) -> str:
-    if value.is_integer() and abs(value) < 1e21:
+    """As `%g`: with an exponent from a million on."""
+    if value.is_integer() and abs(value) < 1e6:
         return str(int(value))
-    return re.sub(r"e([-+])(\d)$", r"e\g<1>0\2", repr(value))
+    digits = f"{value:.{_digits(value)}e}"
+    mantissa, _, exponent = digits.partition("e")
+    if math.isfinite(value) and (int(exponent) < -4 or int(exponent) >= 6):
+        short = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        return f"{short}e{exponent[0]}{exponent[1:].zfill(2)}"
+    return repr(value)
+
+
+def _digits(value: float) -> int:
+    """How many digits behind the point of a mantissa tell a number from all others."""
+    return next((digits for digits in range(17) if float(f"{value:.{digits}e}") == value), 17)
 
 
 def printf(form: str, *values: Any) -> str:
@@ -106,10 +118,30 @@ def _verb(verb: str, flags: str, precision: str | None, value: Any) -> str:
     raise Unknown(0, f"`%{verb}` of such a value")
 
 
+def printed(*values: Any) -> str:
+    """Values one behind the other, as `print` has it: with a blank between two that are no texts."""
+    text = ""
+    for place, value in enumerate(values):
+        has_blank = place > 0 and not isinstance(value, str) and not isinstance(values[place - 1], str)
+        text += (" " if has_blank else "") + go_text(value)
+    return bounded(text)
+
+
 def to_json(value: Any, *, indent: int | None = None) -> str:
     """A value as JSON with sorted keys."""
     separators = (",", ":") if indent is None else (",", ": ")
-    return bounded(json.dumps(weighed(value), indent=indent, sort_keys=True, separators=separators, default=_no_json))
+    return bounded(
+        json.dumps(_plain(weighed(value)), indent=indent, sort_keys=True, separators=separators, default=_no_json)
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A value whose whole numbers are whole, as Go's JSON writes them."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e21 else value
 
 
 def _no_json(_: Any) -> Any:

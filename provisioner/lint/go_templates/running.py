@@ -271,7 +271,7 @@ def _pairs(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from ((key, value[key]) for key in sorted(value, key=str))
     elif isinstance(value, list):
         yield from enumerate(value)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        yield from ((number, number) for number in range(min(value, MAX_ITEMS)))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from ((number, number) for number in range(min(int(value), MAX_ITEMS)))
     elif value is not None:
         raise Unknown(0, "a range over something that has no items")

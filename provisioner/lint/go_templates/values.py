@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from provisioner.lint.go_templates.faults import Unknown
-from provisioner.lint.go_templates.printing import bounded, go_text, to_json, to_yaml, weighed
+from provisioner.lint.go_templates.printing import bounded, go_text, printed, to_json, to_yaml, weighed
 from provisioner.lint.go_templates.texts import text, whole
 from provisioner.lint.yaml_text import parse_documents
 
@@ -65,8 +65,8 @@ def _index(value: Any, *keys: Any) -> Any:
     for key in keys:
         if isinstance(value, dict):
             value = value.get(key)
-        elif isinstance(value, list | str) and isinstance(key, int) and 0 <= key < len(value):
-            value = value[key] if isinstance(value, list) else ord(value[key])
+        elif isinstance(value, list | str) and isinstance(key, int | float) and 0 <= int(key) < len(value):
+            value = value[int(key)] if isinstance(value, list) else ord(value[int(key)])
         else:
             raise Unknown(0, "an index that there is none of")
     return value
@@ -129,7 +129,8 @@ def _until(start: Any, stop: Any, step: Any = 1) -> list[int]:
 
 def _sequence(*parts: Any) -> str:
     numbers = [whole(part) for part in parts]
-    first, step, last = {1: (1, 1, numbers[0]), 2: (numbers[0], 1, numbers[-1])}.get(len(numbers), (*numbers, 0, 0)[:3])
+    first, last = (numbers[0], numbers[-1]) if len(numbers) > 1 else (1, numbers[0])
+    step = numbers[1] if len(numbers) == 3 else 1 if last >= first else -1
     return " ".join(map(str, _until(first, last + (1 if step > 0 else -1), step)))
 
 
@@ -262,7 +263,7 @@ VALUE_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "pick": _pick,
     "pluck": _plucked,
     "prepend": lambda values, item: _long([item, *_items(values)]),
-    "print": lambda *values: bounded("".join(go_text(value) for value in values)),
+    "print": printed,
     "println": lambda *values: bounded(" ".join(go_text(value) for value in values) + "\n"),
     "rest": lambda values: _items(values)[1:],
     "reverse": lambda values: _items(values)[::-1],

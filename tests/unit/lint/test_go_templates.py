@@ -18,6 +18,8 @@ VALUES: dict[str, Any] = {
     "port": 8000,
     "ratio": 0.85,
     "on": True,
+    "many": 1.5e6,
+    "few": 16384.0,
     "name": "chat",
     "empty": "",
     "hosts": ["a.example.com", "b.example.com"],
@@ -75,6 +77,8 @@ def printed(source: str) -> str:
         ('{{ join "," .Values.hosts }} {{ first .Values.hosts }}', "a.example.com,b.example.com a.example.com"),
         ("{{ .Values.labels }}", "map[app:chat team:acme]"),
         ("{{ `raw {{ }}` }}", "raw {{ }}"),
+        ("{{ .Values.many }} {{ .Values.few }} {{ toJson .Values.many }}", "1.5e+06 16384 1500000"),
+        ('{{ print "a" 1 2 "b" }} {{ seq 3 }} {{ seq 3 1 }}', "a1 2b 1 2 3 3 2 1"),
     ],
 )  # fmt: skip
 def test_it_prints_what_helm_prints(source: str, wanted: str) -> None:
