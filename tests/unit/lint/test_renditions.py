@@ -89,7 +89,8 @@ def test_a_chart_whose_dependency_would_add_objects_is_not_judged_by_what_it_mak
 
 
 def test_objects_of_one_chart_are_none_of_another_charts_business(tmp_path: Path) -> None:
-    service = "apiVersion: v1\nkind: Service\nmetadata: {name: other}\nspec:\n  selector: {app: router}\n  ports: [{port: 80}]"
+    spec = "{selector: {app: router}, ports: [{port: 80}]}"
+    service = f"apiVersion: v1\nkind: Service\nmetadata: {{name: other}}\nspec: {spec}\n"
     chart(tmp_path / "router")
     chart(tmp_path / "other", router=service, values="")
     assert "service-selects-nothing" not in [rule for rule, _ in errors(tmp_path)]
