@@ -12,12 +12,15 @@ from typing import Any
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.capacity import pod_gpus
+from provisioner.lint.joins.quantities import accelerators
+from provisioner.lint.model_servers import GPU_RESOURCES
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, look, mapping, text, whole
 from provisioner.lint.world import Object, PodTemplate, World
 from provisioner.lint.yaml_text import parse_documents
 
 _CONFIG = ("spec", "serveConfigV2")
+_HEAD = ("spec", "rayClusterConfig", "headGroupSpec", "template")
 _GROUPS = ("spec", "rayClusterConfig", "workerGroupSpecs")
 
 
@@ -108,17 +111,19 @@ def ray_serve_needs_more_workers(world: World) -> Iterator[Hit]:
 
 
 def _gpus_at_most(found: Object) -> int | None:
-    """The GPUs of the head and of all workers at their upper bounds; None where that is not known."""
-    head = PodTemplate(found, ("spec", "rayClusterConfig", "headGroupSpec", "template"))
-    total = pod_gpus(head)
+    """The GPUs of the head and of all workers at their upper bounds; None where that is not known, and for devices
+    of other sorts."""
+    total = pod_gpus(PodTemplate(found, _HEAD))
     if not any(True for _ in items(found.value, *_GROUPS)):
         return None
     for path, group in items(found.value, *_GROUPS):
         most = whole(group, "maxReplicas")
         most = whole(group, "replicas") if most is None else most
-        if most is None:
+        pod = PodTemplate(found, (*path, "template"))
+        has_others = bool(look(pod.spec, "resourceClaims")) or not accelerators(pod).keys() <= set(GPU_RESOURCES)
+        if most is None or has_others:
             return None
-        total += most * pod_gpus(PodTemplate(found, (*path, "template"))) * (whole(group, "numOfHosts") or 1)
+        total += most * pod_gpus(pod) * (whole(group, "numOfHosts") or 1)
     return total
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.capacity import gpu_capacity, gpus_in_use, node_capacity, pod_gpus
+from provisioner.lint.joins.pools import pools
 from provisioner.lint.joins.scaling import engines_in, pods_made_by, replicas
 from provisioner.lint.joins.selectors import selector
 from provisioner.lint.rule import Hit, rule
@@ -102,6 +103,13 @@ def rollout_stuck_when_scaled_up(world: World) -> Iterator[Hit]:
             yield Hit(at=found, path=("spec", "strategy") if strategy else ("spec",), message=message, fix=fix)
 
 
+def _grows(world: World) -> bool:
+    """Whether the folder shows pools that make nodes when pods wait for them."""
+    karpenter = any(pool.group == "karpenter.sh" for pool in world.of_kind("NodePool"))
+    private = (tenant for tenant in world.tenants if tenant.has_private_nodes)
+    return karpenter or any(not pool.is_static for tenant in private for pool in pools(tenant))
+
+
 def _fill_nodes(gpus: int, count: int) -> bool:
     """Whether so many pods of so many GPUs leave none on the nodes on which they are."""
     is_half = 2 * gpus == _GPUS_OF_A_NODE and count % 2 == 0
@@ -114,9 +122,9 @@ def rollout_wants_spare_node(world: World) -> Iterator[Hit]:
 
     With maxUnavailable 0 (25 % of up to three replicas is 0 as well) a node must be free beside those of the replicas,
     or the new pod stays pending and the roll-out never ends. A node has eight GPUs, which one pod of eight or two of
-    four take. Said where the folder does not show how many nodes there are.
+    four take. Said where the folder does not show how many nodes there are, and no pool that makes more of them.
     """
-    for found in world.of_kind("Deployment"):
+    for found in world.of_kind("Deployment") if not _grows(world) else ():
         count, pods = replicas(world, found), pods_made_by(found, world)
         gpus = pod_gpus(pods[0]) if pods else 0
         if count is None or not _fill_nodes(gpus, count.least) or not _rolls(found):

@@ -12,6 +12,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.quantities import amount, plain, pod_total
+from provisioner.lint.joins.scaling import pods_made_by
 from provisioner.lint.joins.selectors import namespace_labels, selector
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, literal, look, text, whole
@@ -173,7 +174,7 @@ def _groups(world: World) -> Iterator[tuple[Object, str, Mapping[str, Decimal]]]
     queued = {id(pod.owner): (pod.owner, name) for pod, name in _queued(world)}
     for owner, name in queued.values():
         size = whole(owner.value, "spec", "leaderWorkerTemplate", "size")
-        pods = {pod.path[-1]: pod_total(pod) for pod in world.pods if pod.owner is owner}
+        pods = {pod.path[-1]: pod_total(pod) for pod in pods_made_by(owner, world) if pod.path}
         workers = pods.get("workerTemplate")
         if owner.kind == "LeaderWorkerSet" and size and workers is not None:
             leader = pods.get("leaderTemplate", workers)

@@ -9,9 +9,10 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.pods import every_pod
+from provisioner.lint.joins.references import offered
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, look, mapping, text, whole
-from provisioner.lint.world import Container, PodTemplate, World
+from provisioner.lint.world import Container, PodTemplate, World, same_namespace
 
 _VARIABLE = re.compile(r"(?<!\$)\$\(([A-Z][A-Z0-9_]+)\)")
 _GIVEN = re.compile(
@@ -112,11 +113,17 @@ def _config_maps(world: World, pod: PodTemplate) -> Mapping[str, tuple[str, froz
     found = {}
     for _, volume in items(pod.spec, "volumes"):
         name, known = text(volume, "configMap", "name"), mapping(volume, "configMap")
-        source = world.find("ConfigMap", name, namespace=pod.namespace) if name else None
-        if source is not None and not known.get("items") and known.get("optional") is not True:
-            keys = [key for part in ("data", "binaryData") for key in mapping(source.value, part)]
-            if not any(has_hole(key) for key in keys):
-                found[text(volume, "name") or ""] = (source.name, frozenset(map(str, keys)))
+        sources = [
+            one.object
+            for one in offered(world).get("ConfigMap", {}).get(name or "", ())
+            if same_namespace(one.namespace, pod.namespace)
+        ]
+        if name and sources and not known.get("items") and known.get("optional") is not True:
+            keys = [
+                key for one in sources for part in ("data", "binaryData") for key in mapping(one and one.value, part)
+            ]
+            if all(sources) and not any(has_hole(key) for key in keys):
+                found[text(volume, "name") or ""] = (name, frozenset(map(str, keys)))
     return found
 
 
