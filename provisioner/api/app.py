@@ -18,6 +18,7 @@ from starlette.responses import Response
 from provisioner.api.callers import Callers
 from provisioner.api.credentials import authenticate, require_gateway
 from provisioner.api.exchange import Exchange
+from provisioner.api.metrics import Measured, Metrics, Running
 from provisioner.api.present import PresentCatalog
 from provisioner.api.problems import nothing_here, problem_response
 from provisioner.api.routes import (
@@ -32,7 +33,9 @@ from provisioner.api.routes import (
     keys,
     model_masters,
     operations,
+    orphans,
     projects,
+    prometheus,
     teams,
     tenants,
     usage,
@@ -49,6 +52,7 @@ from provisioner.domain.ids import Ids
 from provisioner.store.interface import Store
 
 PREFIX = "/v1"
+DOORS_PREFIX = "/internal"
 NOUNS = (
     audit,
     catalog,
@@ -59,6 +63,7 @@ NOUNS = (
     keys,
     model_masters,
     operations,
+    orphans,
     projects,
     teams,
     tenants,
@@ -67,12 +72,15 @@ NOUNS = (
 )
 """What anybody with a key may ask for, each route as far as the key's scopes go."""
 
+NOTHING_ELSE = Running()
+"""What else runs in a process that does nothing else."""
+
 DOORS = (internal,)
 """What our own gateways ask for, with a credential of their own."""
 
 
-def create_app(services: Services) -> FastAPI:
-    """The ASGI application."""
+def create_app(services: Services, *, running: Running = NOTHING_ELSE) -> FastAPI:
+    """The ASGI application. `running` is what else the process does, for its metrics."""
     callers = Callers(services.store.keys, clock=services.clock, team_scoping=services.team_scoping)
 
     @asynccontextmanager
@@ -97,24 +105,28 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(noun.router, prefix=PREFIX, dependencies=[Depends(authenticate)], responses=PROBLEMS)
     for door in DOORS:
         app.include_router(
-            door.router, prefix="/internal", dependencies=[Depends(require_gateway)], include_in_schema=False
+            door.router, prefix=DOORS_PREFIX, dependencies=[Depends(require_gateway)], include_in_schema=False
         )
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    return _with_health(app, services.store, services.ids)
+    return _with_health(app, services.store, services.ids, running)
 
 
-def create_health_app(store: Store, *, ids: Ids) -> FastAPI:
-    """What a process without the API answers: whether it lives, and whether its database answers."""
-    return _with_health(FastAPI(openapi_url=None), store, ids)
+def create_health_app(store: Store, *, ids: Ids, running: Running = NOTHING_ELSE) -> FastAPI:
+    """What a process without the API answers: whether it lives, whether its database answers, and its metrics."""
+    return _with_health(FastAPI(openapi_url=None), store, ids, running)
 
 
-def _with_health(app: FastAPI, store: Store, ids: Ids) -> FastAPI:
+def _with_health(app: FastAPI, store: Store, ids: Ids, running: Running) -> FastAPI:
+    metrics = Metrics(store.gauges, running)
     app.state.store = store
+    app.state.metrics = metrics
     app.include_router(health.router)
+    app.include_router(prometheus.router)
     app.add_exception_handler(TenantryError, _answer_error)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(RequestValidationError, _answer_validation_error)
     app.add_middleware(Exchange, ids=ids)
+    app.add_middleware(Measured, metrics=metrics, prefixes=(PREFIX, DOORS_PREFIX))  # the last one is the outermost
     return app
 
 

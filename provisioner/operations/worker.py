@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import suppress
 from random import Random
 
@@ -23,10 +24,13 @@ logger = logging.getLogger(__name__)
 
 CONCURRENCY = 8
 POLL_SECONDS = 1.0
+LOST = "lost"
+"""In the place of a state: another worker took the operation over meanwhile."""
 
 
 class Worker:
-    """Runs operations of the verbs it was given. `holder` names it in leases and must be unique among workers."""
+    """Runs operations of the verbs it was given. `holder` names it in leases and must be unique among workers; `turns`
+    counts what it did, by verb and by the state in which it let go."""
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class Worker:
         self._random = random
         self._pause = pause
         self._woken = asyncio.Event()
+        self.turns: Counter[tuple[str, str]] = Counter()
 
     def wake(self) -> None:
         """Look for due operations now: one was submitted."""
@@ -98,6 +103,7 @@ class Worker:
             random=self._random,
         )
         turn = await execution.execute()
+        self.turns[operation.verb.value, turn.state.value if turn else LOST] += 1
         if turn is not None and not turn.state.is_final:
             seconds = (turn.next_attempt_at - self._clock.now()).total_seconds()
             asyncio.get_running_loop().call_later(max(seconds, 0.0), self.wake)

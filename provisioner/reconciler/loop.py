@@ -52,7 +52,8 @@ class _Settled:
 
 
 class Reconciler:
-    """Keeps the snapshot true. `wake` is for whoever has just changed a key, or waits for a replica to be seen."""
+    """Keeps the snapshot true. `wake` is for whoever has just changed a key, or waits for a replica to be seen;
+    `succeeded` says when `observing` and `publishing` last went well."""
 
     def __init__(self, *, clusters: Clusters, store: Store, clock: Clock, team_scoping: bool = True) -> None:
         self._clusters = clusters
@@ -68,6 +69,7 @@ class Reconciler:
         self._unobserved: Mapping[EndpointId, str] = {}
         self._news = asyncio.Event()
         self._asked = asyncio.Event()
+        self.succeeded: dict[str, datetime] = {}
 
     def wake(self) -> None:
         """Publish now, and observe now, rather than at the next turn."""
@@ -141,6 +143,7 @@ class Reconciler:
                 _log.warning("%s failed, the last snapshot stays: %s", doing, error, extra=_MISSED)
             self._troubles[doing] = error.message
         else:
+            self.succeeded[doing] = self._clock.now()
             if self._troubles.pop(doing, None):
                 _log.info("%s again", doing, extra=_MISSED)
 

@@ -24,6 +24,7 @@ from sqlalchemy.exc import (
     OperationalError,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from provisioner.domain.errors import InvariantError, RejectedError, RetryableError
@@ -80,6 +81,11 @@ class Database:
                 return (await connection.execute(statement, values)).all()
         async with _translating():
             return await greenlet_spawn(_run_once, self._reading.sync_engine, statement, values)
+
+    def connections(self) -> tuple[int, int]:
+        """Connections that are in use, and the most there may be."""
+        pool = self._writing.pool
+        return (pool.checkedout(), pool.size()) if isinstance(pool, QueuePool) else (0, 0)
 
     async def close(self) -> None:
         """Close every connection."""

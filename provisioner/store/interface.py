@@ -24,7 +24,7 @@ from provisioner.domain.origin import Origin
 from provisioner.domain.page import Page, Position
 from provisioner.domain.snapshot import Snapshot
 from provisioner.domain.tenant import Tenant
-from provisioner.store.interface_accounts import TeamStore, UsageStore
+from provisioner.store.interface_accounts import GaugeStore, TeamStore, UsageStore
 from provisioner.store.interface_models import ModelStore
 
 
@@ -356,6 +356,7 @@ class Store(Protocol):
     audit: AuditStore
     records: RecordStore
     snapshots: SnapshotStore
+    gauges: GaugeStore
     teams: TeamStore
     usage: UsageStore
 

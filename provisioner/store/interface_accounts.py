@@ -1,8 +1,10 @@
-"""What the rest of the product needs of the rows of teams and of usage; `interface` tells the rules."""
+"""What the rest of the product needs of the rows of teams and of usage, and of the database as operators watch it;
+`interface` tells the rules."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -57,4 +59,26 @@ class UsageStore(Protocol):
         self, wanted: UsageFilter, by: Collection[UsageLabel], *, after: Position | None = None, limit: int = 100
     ) -> Page[UsageSum]:
         """The sums by these labels, at least one, in the order of UsageLabel."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """Open operations by verb and state, how long the one that is due longest has waited, and the version of the
+    snapshot."""
+
+    open_operations: Mapping[tuple[str, str], int]
+    oldest_due_seconds: float
+    snapshot_version: int | None
+
+
+class GaugeStore(Protocol):
+    """The database as operators watch it."""
+
+    async def read(self) -> Gauges:
+        """What it says now."""
+        ...
+
+    def connections(self) -> tuple[int, int]:
+        """Connections of this process's pool that are in use, and the most there may be."""
         ...

@@ -6,6 +6,7 @@ from provisioner.domain.clock import Clock
 from provisioner.store.audit import SqlAudit
 from provisioner.store.database import Database, open_database
 from provisioner.store.endpoints import SqlEndpoints
+from provisioner.store.gauges import SqlGauges
 from provisioner.store.interface import (
     AuditStore,
     EndpointStore,
@@ -15,7 +16,7 @@ from provisioner.store.interface import (
     SnapshotStore,
     TenantStore,
 )
-from provisioner.store.interface_accounts import TeamStore, UsageStore
+from provisioner.store.interface_accounts import GaugeStore, TeamStore, UsageStore
 from provisioner.store.interface_models import ModelStore
 from provisioner.store.keys import SqlKeys
 from provisioner.store.migrate import migrate, require_schema
@@ -41,6 +42,7 @@ class SqlStore:
         self.audit: AuditStore = SqlAudit(database)
         self.records: RecordStore = SqlRecords(database)
         self.snapshots: SnapshotStore = SqlSnapshots(database)
+        self.gauges: GaugeStore = SqlGauges(database, clock=clock)
         self.teams: TeamStore = SqlTeams(database)
         self.usage: UsageStore = SqlUsage(database)
 

@@ -22,6 +22,7 @@ from fastapi import FastAPI
 
 from provisioner.admission.manifests import ManifestJudge
 from provisioner.api.app import create_app, create_health_app
+from provisioner.api.metrics import Running
 from provisioner.api.services import Services
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
@@ -85,12 +86,14 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
         verbs = _verbs(settings, roles, outside, stack=stack)
         holder = f"{socket.gethostname()}/{os.getpid()}/{ids.operation()}"
         worker = Worker(store.operations, verbs, clock=clock, holder=holder, random=SystemRandom())
+        running = Running(turns=worker.turns, reconciled=reconciler.succeeded)
         if Role.API in roles:
             await ensure_administrator(store.keys, settings, clock=clock, ids=ids)
             await store.models.bring_in([document_of(model) for model in catalog.models.values()], clock.now())
-            app = create_app(_services(settings, catalog, outside, wake_worker=worker.wake, is_stopping=stop.is_set))
+            services = _services(settings, catalog, outside, wake_worker=worker.wake, is_stopping=stop.is_set)
+            app = create_app(services, running=running)
         else:
-            app = create_health_app(store, ids=ids)
+            app = create_health_app(store, ids=ids, running=running)
         chores = Chores(store.records, clock=clock, audit_retention_days=settings.audit_retention_days)
         reconciling = [reconciler.run(), chores.run()] if Role.RECONCILER in roles else []
         loops = [*([worker.run()] if verbs else []), *reconciling]
