@@ -46,6 +46,12 @@ async def read_json(request: Request) -> Any:
         ) from error
 
 
+async def read_asked(request: Request) -> Any:
+    """The JSON value of a body that may be left out where there is nothing to choose: then an empty object."""
+    is_empty = request.headers.get("Content-Length", "0") == "0" and "Transfer-Encoding" not in request.headers
+    return {} if is_empty else await read_json(request)
+
+
 async def read_yaml(request: Request) -> Any:
     """The value of a body in the strict YAML of our files, of which JSON is a part. Raises RejectedError with every
     finding."""

@@ -27,6 +27,10 @@ class Delivery(Protocol):
         """The SHA the branch is at, or None."""
         ...
 
+    async def branches(self) -> list[str]:
+        """The names of all branches."""
+        ...
+
     async def files(self, branch: str, commit: str) -> Mapping[str, bytes]:
         """What the branch held at one of its newest commits, by path. ConflictError where it is none of them."""
         ...

@@ -103,10 +103,9 @@ def new_operation(
             reason=reason,
             hint=hint.format(operation=endpoint.operation),
         )
-    operation = _operation(verb, endpoint.plan, endpoint.request, origin=origin, clock=clock, ids=ids)
     told = {"tenant": endpoint.tenant, "name": endpoint.name, **asked}
-    now = operation.created_at
-    return replace(operation, request=told), replace(endpoint, operation=operation.id, updated_at=now)
+    operation = pending(verb, endpoint.tenant, endpoint.id, told, origin=origin, clock=clock, ids=ids)
+    return operation, replace(endpoint, operation=operation.id, updated_at=operation.created_at)
 
 
 def _works_on_drained(verb: Verb, endpoint: Endpoint) -> bool:
@@ -133,13 +132,21 @@ _UNCHANGEABLE: Mapping[Phase, tuple[str, str, str]] = {
 def _operation(
     verb: Verb, plan: EndpointPlan, request: EndpointRequest, *, origin: Origin, clock: Clock, ids: Ids
 ) -> Operation:
+    asked = _REQUEST.dump_python(request, mode="json")
+    return pending(verb, plan.tenant, plan.endpoint, asked, origin=origin, clock=clock, ids=ids)
+
+
+def pending(
+    verb: Verb, tenant: str, subject: str, asked: Mapping[str, Json], *, origin: Origin, clock: Clock, ids: Ids
+) -> Operation:
+    """A pending operation of an endpoint, whose id is the `subject`."""
     now = clock.now()
     return Operation(
         id=ids.operation(),
         verb=verb,
-        tenant=plan.tenant,
-        subject=plan.endpoint,
-        request=_REQUEST.dump_python(request, mode="json"),
+        tenant=tenant,
+        subject=subject,
+        request=asked,
         idempotency_key=origin.idempotency_key,
         request_digest=origin.request_digest,
         actor=origin.actor,

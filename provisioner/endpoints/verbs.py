@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from provisioner.domain.operation import Verb
-from provisioner.endpoints import create, delete, drain, restart, rotate_key, scale, update, warm
+from provisioner.endpoints import create, delete, drain, reclaim, restart, rotate_key, scale, update, warm
 from provisioner.endpoints.world import World
 from provisioner.operations.verb import VerbDefinition, Verbs
 
@@ -56,5 +56,6 @@ def endpoint_verbs(world: World) -> Verbs:
             deadline_seconds=update.DEADLINE_SECONDS,
             cancel_steps=update.CANCEL_STEPS,
         ),
+        Verb.ENDPOINT_RECLAIM: VerbDefinition(steps=reclaim.STEPS, world=world, on_failed=reclaim.on_failed),
         Verb.ENDPOINT_DELETE: VerbDefinition(steps=delete.STEPS, world=world, on_failed=delete.on_failed),
     }

@@ -26,6 +26,7 @@ from provisioner.domain.snapshot import Snapshot
 from provisioner.domain.tenant import Tenant
 from provisioner.store.interface_accounts import GaugeStore, TeamStore, UsageStore
 from provisioner.store.interface_models import ModelStore
+from provisioner.store.interface_orphans import OrphanStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +354,7 @@ class Store(Protocol):
     tenants: TenantStore
     keys: KeyStore
     models: ModelStore
+    orphans: OrphanStore
     audit: AuditStore
     records: RecordStore
     snapshots: SnapshotStore

@@ -34,7 +34,7 @@ async def mark_offboarding(connection: AsyncConnection, tenant: Tenant) -> tuple
 
 async def require_staying(connection: AsyncConnection, tenant: str | None) -> None:
     """ConflictError (`TenantOffboarding`) for a tenant that is marked."""
-    # Held until the end: who off-boards the tenant has said so already, or waits for what is made here and then sees it.
+    # Held until the end: who off-boards the tenant has said so already, or waits for this and then sees it.
     here = select(TENANTS.c.offboarding, TENANTS.c.operation).where(TENANTS.c.name == tenant)
     row = (await connection.execute(here.with_for_update(read=True))).one_or_none()
     if row is not None and row.offboarding:

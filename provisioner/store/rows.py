@@ -19,6 +19,7 @@ from provisioner.domain.key import ApiKey
 from provisioner.domain.lease import Lease
 from provisioner.domain.model_version import ModelVersion
 from provisioner.domain.operation import Operation, StepRecord
+from provisioner.domain.orphan import Orphan
 from provisioner.domain.team import Team
 from provisioner.domain.tenant import Tenant
 from provisioner.store.schema import Unreadable
@@ -75,6 +76,11 @@ def model_version_from(row: Row[Any]) -> ModelVersion:
 def team_from(row: Row[Any]) -> Team:
     """A team."""
     return Team(**_decoded(row, "team `{name}` of tenant `{tenant}`"))
+
+
+def orphan_from(row: Row[Any]) -> Orphan:
+    """An orphan."""
+    return Orphan(**_decoded(row, "orphan `{name}`"))
 
 
 def event_from(row: Row[Any]) -> AuditEvent:

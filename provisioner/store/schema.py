@@ -355,6 +355,18 @@ MODEL_VERSIONS = Table(
 )
 """Every version of every model's master and card: imported from a file (`file`) or made over the API (`api`)."""
 
+ORPHANS = Table(
+    "orphans",
+    METADATA,
+    Column("place", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("endpoint", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("since", Moment),
+)
+"""What stands outside for endpoints that nobody has any more, as the last survey found it."""
+
 FENCES = Table(
     "fences",
     METADATA,

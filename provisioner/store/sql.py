@@ -18,10 +18,12 @@ from provisioner.store.interface import (
 )
 from provisioner.store.interface_accounts import GaugeStore, TeamStore, UsageStore
 from provisioner.store.interface_models import ModelStore
+from provisioner.store.interface_orphans import OrphanStore
 from provisioner.store.keys import SqlKeys
 from provisioner.store.migrate import migrate, require_schema
 from provisioner.store.models import SqlModels
 from provisioner.store.operations import SqlOperations
+from provisioner.store.orphans import SqlOrphans
 from provisioner.store.records import SqlRecords
 from provisioner.store.snapshots import SqlSnapshots
 from provisioner.store.teams import SqlTeams
@@ -39,6 +41,7 @@ class SqlStore:
         self.tenants: TenantStore = SqlTenants(database, clock=clock)
         self.keys: KeyStore = SqlKeys(database)
         self.models: ModelStore = SqlModels(database)
+        self.orphans: OrphanStore = SqlOrphans(database)
         self.audit: AuditStore = SqlAudit(database)
         self.records: RecordStore = SqlRecords(database)
         self.snapshots: SnapshotStore = SqlSnapshots(database)

@@ -32,6 +32,7 @@ from provisioner.domain.clock import SystemClock
 from provisioner.domain.ids import RandomIds
 from provisioner.domain.key import key_digest
 from provisioner.domain.role import Role
+from provisioner.endpoints.orphans import OrphanSurvey
 from provisioner.endpoints.submit import new_delete
 from provisioner.endpoints.verbs import endpoint_verbs
 from provisioner.endpoints.world import World as EndpointWorld
@@ -83,7 +84,11 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
         reconciler = Reconciler(store=store, clusters=clusters, clock=clock, team_scoping=settings.team_scoping)
         pack = open_pack(catalog, site, settings.catalog)
         outside = _Outside(store=store, clusters=clusters, pack=pack, site=site, wake_reconciler=reconciler.wake)
-        verbs = _verbs(settings, roles, outside, stack=stack)
+        world = _endpoint_world(settings, outside, stack) if Role.WORKER in roles else None
+        verbs = {
+            **(endpoint_verbs(world) if world else {}),
+            **(_tenant_verbs(settings, outside, stack) if Role.TENANTS in roles else {}),
+        }
         holder = f"{socket.gethostname()}/{os.getpid()}/{ids.operation()}"
         worker = Worker(store.operations, verbs, clock=clock, holder=holder, random=SystemRandom())
         running = Running(turns=worker.turns, reconciled=reconciler.succeeded)
@@ -96,7 +101,8 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
             app = create_health_app(store, ids=ids, running=running)
         chores = Chores(store.records, clock=clock, audit_retention_days=settings.audit_retention_days)
         reconciling = [reconciler.run(), chores.run()] if Role.RECONCILER in roles else []
-        loops = [*([worker.run()] if verbs else []), *reconciling]
+        surveying = [OrphanSurvey(world).run()] if world else []
+        loops = [*([worker.run()] if verbs else []), *surveying, *reconciling]
         _log.info("running %s", ", ".join(sorted(roles)))
         await _first_of(stop, *loops, serve_app(app, listener, stop))
 
@@ -129,18 +135,10 @@ def _services(
     )
 
 
-def _verbs(settings: Settings, roles: frozenset[Role], outside: _Outside, *, stack: AsyncExitStack) -> Verbs:
-    """The verbs of these roles, each with its steps and its world."""
-    return {
-        **(_endpoint_verbs(settings, outside, stack) if Role.WORKER in roles else {}),
-        **(_tenant_verbs(settings, outside, stack) if Role.TENANTS in roles else {}),
-    }
-
-
-def _endpoint_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack) -> Verbs:
+def _endpoint_world(settings: Settings, outside: _Outside, stack: AsyncExitStack) -> EndpointWorld:
     probe = HttpProbe(client_cert=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca)
     stack.push_async_callback(probe.close)
-    world = EndpointWorld(
+    return EndpointWorld(
         clusters=outside.clusters,
         delivery=GitDelivery(outside.site.delivery.url, settings.state / "delivery", environment=settings.git),
         probe=probe,
@@ -151,7 +149,6 @@ def _endpoint_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack
         ids=RandomIds(),
         wake_reconciler=outside.wake_reconciler,
     )
-    return endpoint_verbs(world)
 
 
 def _tenant_verbs(settings: Settings, outside: _Outside, stack: AsyncExitStack) -> Verbs:

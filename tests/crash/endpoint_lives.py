@@ -96,7 +96,7 @@ async def end_state(laptop: Installation) -> object:
     wanted = (row.request, row.plan, row.change, row.generation - row.observed_generation) if row else None
     objects = sorted(laptop.platform.cluster.objects, key=str)
     parameters = [spec.get("parameters") for spec in _specs(laptop, VIRTUAL_CLUSTER_INSTANCE)]
-    trees = {name: dict(laptop.delivery.delivered(name)) for name in laptop.delivery.branches}
+    trees = {name: dict(laptop.delivery.delivered(name)) for name in laptop.delivery.heads}
     return objects, parameters, tenants, trees, routes, usable, status, wanted
 
 

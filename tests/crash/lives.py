@@ -7,11 +7,12 @@ from pathlib import Path
 
 from provisioner.domain.ids import KeyId, OperationId
 from provisioner.domain.operation import Verb
+from provisioner.endpoints.reclaim import new_reclaim
 from tests.crash import endpoint_lives, tenant_lives
 from tests.crash.harness import Start
 from tests.store.examples import api_key
 from tests.unit.endpoints.changes import another, bounds
-from tests.unit.endpoints.installation import ENDPOINT, Installation
+from tests.unit.endpoints.installation import ENDPOINT, Installation, origin
 
 
 def _endpoint(prepare: endpoint_lives.Prepare) -> Callable[[Path], Awaitable[Start]]:
@@ -22,6 +23,22 @@ async def _delete(laptop: Installation) -> OperationId:
     """Of an endpoint that is Ready."""
     await laptop.finish(await laptop.submit_create())
     return await laptop.submit_delete()
+
+
+async def _reclaim(laptop: Installation) -> OperationId:
+    """Of an endpoint whose creation failed when everything was there."""
+    laptop.platform.reached -= {"loading"}
+    creation = await laptop.submit_create()
+    await laptop.turns(8)
+    laptop.clock.advance(3 * 3600)
+    await laptop.finish(creation)
+    row = await laptop.store.endpoints.get(ENDPOINT)
+    places = (("control-plane", "p-acme-dedicated"),)
+    made, deleting = new_reclaim(
+        ENDPOINT, row, tenant="acme", places=places, origin=origin("reclaim"), clock=laptop.clock, ids=laptop.world.ids
+    )
+    await laptop.store.operations.submit(made, endpoint=deleting)
+    return made.id
 
 
 async def _scale(laptop: Installation) -> OperationId:
@@ -68,6 +85,7 @@ LIVES: Mapping[Verb, Callable[[Path], Awaitable[Start]]] = {
     Verb.ENDPOINT_CREATE: _endpoint(Installation.submit_create),
     Verb.ENDPOINT_DELETE: _endpoint(_delete),
     Verb.ENDPOINT_DRAIN: _endpoint(_drain),
+    Verb.ENDPOINT_RECLAIM: _endpoint(_reclaim),
     Verb.ENDPOINT_RESTART: _endpoint(_restart),
     Verb.ENDPOINT_ROTATE_KEY: _endpoint(_rotate_key),
     Verb.ENDPOINT_SCALE: _endpoint(_scale),

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from provisioner.admission.key import check_gift
 from provisioner.admission.verbs import DrainForm, EmptyForm, RotateKeyForm
-from provisioner.api.body import read_form, read_json
+from provisioner.api.body import read_asked, read_form
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import find_endpoint
 from provisioner.api.preconditions import IfMatch, require_match
@@ -55,7 +55,7 @@ async def warm_endpoint(
 ) -> OperationView:
     """Wake an endpoint that sleeps, or bring back one that was drained; one that is awake succeeds at once. Asked for
     again while it goes on, the same operation is answered. One that may sleep is kept awake for a minute first."""
-    raw, endpoint = await _asked(request), await find_endpoint(reference, services.store, caller)
+    raw, endpoint = await read_asked(request), await find_endpoint(reference, services.store, caller)
     require_match(endpoint, if_match)
     read_form(EmptyForm, raw)
     made = _made(Verb.ENDPOINT_WARM, endpoint, {}, request, services, idempotency_key)
@@ -74,7 +74,7 @@ async def restart_endpoint(
 ) -> OperationView:
     """Replace every pod, one after another, on the same volumes and under the same URL. With one replica there is a
     gap, of which `hint` tells. Asked for again while it goes on, the same operation is answered."""
-    raw, endpoint = await _asked(request), await find_endpoint(reference, services.store, caller)
+    raw, endpoint = await read_asked(request), await find_endpoint(reference, services.store, caller)
     require_match(endpoint, if_match)
     read_form(EmptyForm, raw)
     operation, changed = _made(Verb.ENDPOINT_RESTART, endpoint, {}, request, services, idempotency_key)
@@ -94,7 +94,7 @@ async def drain_endpoint(
 ) -> OperationView:
     """Take an endpoint out of service: no new requests (503 with `Retry-After`), those that run end or have their time,
     then no replica runs until it is warmed. Asked for again while it goes on, the same operation is answered."""
-    raw, endpoint = await _asked(request), await find_endpoint(reference, services.store, caller)
+    raw, endpoint = await read_asked(request), await find_endpoint(reference, services.store, caller)
     require_match(endpoint, if_match)
     form = read_form(DrainForm, raw)
     chosen = DRAIN_SECONDS if form.deadline_seconds is None else form.deadline_seconds
@@ -114,7 +114,7 @@ async def rotate_endpoint_key(
 ) -> KeyRotated:
     """Give an endpoint another key, at once; the old ones stop when the overlap is over. The secret is in this answer
     and nowhere else: the same Idempotency-Key with the same body answers without it."""
-    raw, endpoint = await _asked(request), await find_endpoint(reference, services.store, caller)
+    raw, endpoint = await read_asked(request), await find_endpoint(reference, services.store, caller)
     require_match(endpoint, if_match)
     form = read_form(RotateKeyForm, raw)
     overlap = OVERLAP_SECONDS if form.overlap_seconds is None else form.overlap_seconds
@@ -136,12 +136,6 @@ async def rotate_endpoint_key(
     point_to(response, submitted.operation.id)
     response.headers["Cache-Control"] = "no-store"
     return await _rotated(submitted.operation, secret if submitted.is_new else None, services)
-
-
-async def _asked(request: Request) -> Any:
-    """The JSON value of the body, which may be left out where there is nothing to choose."""
-    is_empty = request.headers.get("Content-Length", "0") == "0" and "Transfer-Encoding" not in request.headers
-    return {} if is_empty else await read_json(request)
 
 
 def _made(

@@ -117,7 +117,7 @@ class Installation:
     async def settle(self) -> None:
         """The outside and the reconciler do what is theirs."""
         row = await self.endpoint()
-        commit = self.delivery.branches.get(ENDPOINT)
+        commit = self.delivery.heads.get(ENDPOINT)
         delivered, now = self.delivery.delivered(ENDPOINT), self.clock.now()
         self.platform.settle(row.plan if row else plan(), delivered=delivered, commit=commit, now=now)
         if self.publishes:

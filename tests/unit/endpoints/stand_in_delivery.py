@@ -18,12 +18,15 @@ class StandInDelivery:
     """A `Delivery` in memory: the SHA says everything that went in."""
 
     effects: list[str]
-    branches: dict[str, str] = field(default_factory=dict)
+    heads: dict[str, str] = field(default_factory=dict)
     commits: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
     trouble: Exception | None = None
 
     async def head(self, branch: str) -> str | None:
-        return self.branches.get(branch)
+        return self.heads.get(branch)
+
+    async def branches(self) -> list[str]:
+        return sorted(self.heads)
 
     async def files(self, branch: str, commit: str) -> Mapping[str, bytes]:
         return self.commits[commit]
@@ -33,20 +36,20 @@ class StandInDelivery:
             raise self.trouble
         key = (commit.branch, tuple(sorted(commit.files.items())), commit.parent, commit.message, commit.at)
         sha = f"{hash(key) & (2**160 - 1):040x}"
-        if self.branches.get(commit.branch) not in (commit.parent, sha):
+        if self.heads.get(commit.branch) not in (commit.parent, sha):
             raise ConflictError("moved", reason="BranchMoved")
-        if self.branches.get(commit.branch) != sha:
+        if self.heads.get(commit.branch) != sha:
             self.effects.append(f"push {commit.branch}")
-        self.branches[commit.branch], self.commits[sha] = sha, commit.files
+        self.heads[commit.branch], self.commits[sha] = sha, commit.files
         return sha
 
     async def delete(self, branch: str) -> None:
-        if self.branches.pop(branch, None):
+        if self.heads.pop(branch, None):
             self.effects.append(f"delete branch {branch}")
 
     def delivered(self, branch: str) -> Mapping[str, bytes]:
         """What Argo CD would find there now."""
-        commit = self.branches.get(branch)
+        commit = self.heads.get(branch)
         return self.commits[commit] if commit else {}
 
 
@@ -65,7 +68,8 @@ class StandInPack:
 
     def customer_route(self, plan: EndpointPlan) -> Manifest:
         spec = {"hostnames": [plan.address.hostname], "parentRefs": [{"name": "public"}]}
-        return {"metadata": {"name": plan.endpoint, "namespace": "tenantry"}, "spec": spec}
+        labels = {"app.kubernetes.io/managed-by": "tenantry", "tenantry.io/endpoint": str(plan.endpoint)}
+        return {"metadata": {"name": plan.endpoint, "namespace": "tenantry", "labels": labels}, "spec": spec}
 
     def runtime_tree(self, plan: EndpointPlan, *, beside: EndpointPlan | None = None) -> Mapping[str, bytes]:
         runtime = plan.runtime

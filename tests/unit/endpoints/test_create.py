@@ -253,7 +253,7 @@ async def test_identifiers_of_the_result_resolve_to_what_was_made(laptop: Instal
     instance = objects[VIRTUAL_CLUSTER_INSTANCE.kind, "p-acme-dedicated", placed["tenantCluster"]]
     assert instance["spec"]["templateRef"]["name"] == row.plan.placement.template
     assert ("HTTPRoute", "tenantry", placed["route"]) in objects
-    assert done.result("deliver")["commit"] == laptop.delivery.branches[done.result("deliver")["branch"]]
+    assert done.result("deliver")["commit"] == laptop.delivery.heads[done.result("deliver")["branch"]]
     assert laptop.platform.cluster.names(NODE_CLAIM) == ("ep-a-0",)
 
 

@@ -25,7 +25,7 @@ async def left(laptop: Installation) -> list[str]:
     routes = [route.alias for route in snapshot.routes] if snapshot else []
     keys = [key.id for key in await laptop.store.keys.list() if key.endpoints and key.revoked_at is None]
     row = [ENDPOINT] if await laptop.endpoint() else []
-    return [*objects, *laptop.platform.tenants, *laptop.delivery.branches, *routes, *keys, *row]
+    return [*objects, *laptop.platform.tenants, *laptop.delivery.heads, *routes, *keys, *row]
 
 
 async def test_delete_leaves_nothing(laptop: Installation) -> None:

@@ -113,11 +113,11 @@ async def test_endpoint_that_sleeps_is_scaled_without_waking_it(laptop: Installa
     await laptop.finish(await laptop.submit_change(Verb.ENDPOINT_SCALE, asleep))
     laptop.platform.tenants["ep-a"].objects.pop((STATEFUL_SET.kind, "inference", OLD))
     laptop.platform.stands = True  # nobody wakes it
-    delivered = laptop.delivery.branches[ENDPOINT]
+    delivered = laptop.delivery.heads[ENDPOINT]
     operation = await laptop.submit_change(Verb.ENDPOINT_SCALE, bounds(0, 2), key="again")
     done = await laptop.finish(operation)
     assert done.state is OperationState.SUCCEEDED, done
-    assert laptop.delivery.branches[ENDPOINT] == delivered
+    assert laptop.delivery.heads[ENDPOINT] == delivered
 
 
 def _with_pack(world: World, pack: StandInPack) -> World:

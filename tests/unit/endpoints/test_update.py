@@ -259,4 +259,4 @@ async def test_delete_ends_an_open_update_and_leaves_nothing_of_either_revision(
     assert done.state is OperationState.SUCCEEDED, done
     assert (await laptop.store.operations.get(operation)).reason == "Superseded"
     assert await laptop.endpoint() is None
-    assert (laptop.delivery.branches, laptop.platform.tenants) == ({}, {})
+    assert (laptop.delivery.heads, laptop.platform.tenants) == ({}, {})
