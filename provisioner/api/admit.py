@@ -26,7 +26,7 @@ async def admit_request(
     """Request and plan of a JSON value. Raises RejectedError with every finding, those of the policies that the tenant
     cluster would ask among them; a customer is told no more of them than a customer may know. NotFoundError
     (`TenantUnknown`) for a tenant that the caller does not reach."""
-    if tenant := _text(raw, "tenant"):
+    if tenant := text_of(raw, "tenant"):
         require_tenant(tenant, caller)
     try:
         return await _admit(raw, services, endpoint_id)
@@ -37,11 +37,11 @@ async def admit_request(
 
 
 async def _admit(raw: Any, services: Services, endpoint_id: EndpointId) -> tuple[EndpointRequest, EndpointPlan]:
-    tenant_name = _text(raw, "tenant")
+    tenant_name = text_of(raw, "tenant")
     tenant = await services.store.tenants.find(tenant_name) if tenant_name else None
     unknown: tuple[Finding, ...] = ()
     if tenant is not None:
-        unknown = await check_team(tenant.name, _text(raw, "team"), services)
+        unknown = await check_team(tenant.name, text_of(raw, "team"), services)
     elif tenant_name:
         unknown = (await unknown_tenant(tenant_name, services),)
     try:
@@ -74,14 +74,15 @@ async def require_ready_tenant(name: str, services: Services) -> None:
 
 async def _taken_name(raw: Any, services: Services) -> tuple[Finding, ...]:
     """The finding that the store would make too late to be told with the others."""
-    tenant, name = _text(raw, "tenant"), _text(raw, "name")
+    tenant, name = text_of(raw, "tenant"), text_of(raw, "name")
     if not tenant or not name or await services.store.endpoints.find(tenant, name) is None:
         return ()
     message = f"reading name: the tenant has an endpoint with this name: {shown(name)}"
     return (Finding(reason="NameTaken", message=message, field="name", hint="choose another name"),)
 
 
-def _text(raw: Any, field: str) -> str | None:
+def text_of(raw: Any, field: str) -> str | None:
+    """The text of a field, if it may be a name at all."""
     value = raw.get(field) if isinstance(raw, Mapping) else None
     is_name = isinstance(value, str) and len(value) <= 63 and value.isascii() and value.isprintable()
     return value if is_name else None  # PostgreSQL does not take every text even to look for it

@@ -109,6 +109,13 @@ class OperationStore(Protocol):
         """
         ...
 
+    async def find_repeated(self, tenant: str, origin: Origin) -> Operation | None:
+        """The operation that the same request made in the last days: it is the answer, whatever became of its subject.
+
+        RejectedError (`IdempotencyKeyReused`) when the key stands for another request.
+        """
+        ...
+
     async def cancel(self, operation: OperationId, now: datetime, *, actor: str, request_id: str) -> Operation:
         """Have the operation undone: mark it cancelling, take it away from whoever runs it, have it claimed at once.
 

@@ -25,6 +25,7 @@ from provisioner.domain.ids import OperationId
 from provisioner.domain.key import Rotation
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
+from provisioner.domain.origin import Origin
 from provisioner.domain.page import Page, Position
 from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import record_operation
@@ -59,7 +60,7 @@ class SqlOperations:
         """See OperationStore."""
         try:
             async with self._database.write() as connection:
-                known = await find_known(connection, operation)
+                known = await _find_twin(connection, operation)
                 if known is None:
                     await insert_operation(connection, operation, endpoint, tenant)
                     if rotation is not None:
@@ -67,10 +68,17 @@ class SqlOperations:
                     return Submitted(operation, is_new=True)
         except IntegrityError:
             async with self._database.read() as connection:
-                known = await find_known(connection, operation)
+                known = await _find_twin(connection, operation)
                 if known is None:
                     raise await explain(connection, operation, endpoint, tenant) from None
-        return Submitted(await self.get(OperationId(known)), is_new=False)
+        return Submitted(await self.get(known), is_new=False)
+
+    async def find_repeated(self, tenant: str, origin: Origin) -> Operation | None:
+        """See OperationStore."""
+        key, digest = origin.idempotency_key, origin.request_digest
+        async with self._database.read() as connection:
+            known = await find_known(connection, tenant, key=key, request_digest=digest, now=self._clock.now())
+        return None if known is None else await self.get(known)
 
     async def cancel(self, operation: OperationId, now: datetime, *, actor: str, request_id: str) -> Operation:
         """See OperationStore."""
@@ -153,6 +161,12 @@ class SqlOperations:
             rows, following = _NEWEST.cut(found, limit=limit)
             steps = await _steps_of(connection, rows)
         return Page(_joined(rows, steps), following)
+
+
+async def _find_twin(connection: AsyncConnection, operation: Operation) -> OperationId | None:
+    """The operation that the same request made before."""
+    key, digest = operation.idempotency_key, operation.request_digest
+    return await find_known(connection, operation.tenant, key=key, request_digest=digest, now=operation.created_at)
 
 
 async def _steps_of(connection: AsyncConnection, rows: Sequence[Row[Any]]) -> Sequence[Row[Any]]:

@@ -8,13 +8,14 @@ a taken name, an unknown tenant.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import ConflictError, InvariantError, NotFoundError, RejectedError
+from provisioner.domain.ids import OperationId
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.domain.origin import KEPT_DAYS
 from provisioner.domain.tenant import Tenant
@@ -66,20 +67,22 @@ def _new_team(endpoint: Endpoint, verb: Verb) -> str | None:
     return wanted if wanted != endpoint.request.team else None
 
 
-async def find_known(connection: AsyncConnection, operation: Operation) -> str | None:
+async def find_known(
+    connection: AsyncConnection, tenant: str, *, key: str, request_digest: str, now: datetime
+) -> OperationId | None:
     """The id of the operation submitted with this idempotency key in the last days. RejectedError when for another
     request."""
-    known = _has_key_of(operation) & (OPERATIONS.c.created_at > operation.created_at - _KEPT)
+    known = _has_key(tenant, key) & (OPERATIONS.c.created_at > now - _KEPT)
     row = (await connection.execute(select(OPERATIONS.c.id, OPERATIONS.c.request_digest).where(known))).one_or_none()
     if row is None:
         return None
-    if row.request_digest != operation.request_digest:
+    if row.request_digest != request_digest:
         raise RejectedError(
-            f"submitting {operation.verb}: the idempotency key stands for another request, of operation: {row.id}",
+            f"submitting an operation: the idempotency key stands for another request, of operation: {row.id}",
             reason="IdempotencyKeyReused",
             hint="send a new idempotency key with every new request",
         )
-    return str(row.id)
+    return OperationId(row.id)
 
 
 async def explain(
@@ -120,13 +123,14 @@ def _name_taken(noun: str, name: str) -> RejectedError:
     )
 
 
-def _has_key_of(operation: Operation) -> ColumnElement[bool]:
-    return (OPERATIONS.c.tenant == operation.tenant) & (OPERATIONS.c.idempotency_key == operation.idempotency_key)
+def _has_key(tenant: str, key: str) -> ColumnElement[bool]:
+    return (OPERATIONS.c.tenant == tenant) & (OPERATIONS.c.idempotency_key == key)
 
 
 async def _free_expired_key(connection: AsyncConnection, operation: Operation) -> None:
     """Let the key of an operation of long ago stand for this one. No client's key has a space."""
-    expired = _has_key_of(operation) & (OPERATIONS.c.created_at <= operation.created_at - _KEPT)
+    key = _has_key(operation.tenant, operation.idempotency_key)
+    expired = key & (OPERATIONS.c.created_at <= operation.created_at - _KEPT)
     renamed = literal("expired: ") + OPERATIONS.c.id
     await connection.execute(update(OPERATIONS).where(expired).values(idempotency_key=renamed))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 
 from provisioner.admission.form import RequestForm
-from provisioner.api.admit import admit_request, require_ready_tenant
+from provisioner.api.admit import admit_request, require_ready_tenant, text_of
 from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency, require_or_customer, require_or_serving_customer
 from provisioner.api.customer import customer_view
@@ -25,6 +25,7 @@ from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.finding import Finding
 from provisioner.domain.operation import Operation
+from provisioner.domain.origin import Origin
 from provisioner.endpoints.submit import new_create, new_delete
 from provisioner.wire.endpoint import CustomerEndpointView, EndpointAccepted, EndpointPage, EndpointView
 from provisioner.wire.operation import OperationView
@@ -42,26 +43,14 @@ async def create_endpoint(
     """Ask for an endpoint. The same Idempotency-Key with the same body answers the same operation; a customer is
     answered with the endpoint alone."""
     raw = await read_json(request)
-    wanted, plan = await admit_request(raw, services, caller, endpoint_id=services.ids.endpoint())
-    _require_own_team(wanted.team, caller)
-    await require_ready_tenant(wanted.tenant, services)
-    operation, endpoint = new_create(
-        wanted,
-        plan,
-        origin=origin_of(request, idempotency_key, raw),
-        clock=services.clock,
-        ids=services.ids,
-    )
-    submitted = await services.store.operations.submit(operation, endpoint=endpoint)
-    services.wake_worker()
-    stored = endpoint if submitted.is_new else await subject_of(submitted.operation, services.store)
+    operation = await _submitted_create(raw, origin_of(request, idempotency_key, raw), services, caller)
+    stored = await subject_of(operation, services.store)
     if caller.is_customer:
-        return _accepted_by_customer(stored, submitted.operation.subject, response)
-    point_to(response, submitted.operation.id)
+        return _accepted_by_customer(stored, operation.subject, response)
+    point_to(response, operation.id)
     now = services.clock.now()
     return EndpointAccepted(
-        operation=operation_view(submitted.operation, stored, now),
-        endpoint=endpoint_view(stored, now) if stored else None,
+        operation=operation_view(operation, stored, now), endpoint=endpoint_view(stored, now) if stored else None
     )
 
 
@@ -118,6 +107,20 @@ async def delete_endpoint(
 
 def _view(endpoint: Endpoint, caller: Principal, services: Services) -> EndpointView | CustomerEndpointView:
     return customer_view(endpoint) if caller.is_customer else endpoint_view(endpoint, services.clock.now())
+
+
+async def _submitted_create(raw: Any, origin: Origin, services: Services, caller: Principal) -> Operation:
+    """The operation that makes the endpoint: a new one, or that of the same request before."""
+    tenant = text_of(raw, "tenant")
+    if tenant and caller.reaches(tenant) and (known := await services.store.operations.find_repeated(tenant, origin)):
+        return known
+    wanted, plan = await admit_request(raw, services, caller, endpoint_id=services.ids.endpoint())
+    _require_own_team(wanted.team, caller)
+    await require_ready_tenant(wanted.tenant, services)
+    operation, endpoint = new_create(wanted, plan, origin=origin, clock=services.clock, ids=services.ids)
+    submitted = await services.store.operations.submit(operation, endpoint=endpoint)
+    services.wake_worker()
+    return submitted.operation
 
 
 def _accepted_by_customer(endpoint: Endpoint | None, subject: str, response: Response) -> CustomerEndpointView:

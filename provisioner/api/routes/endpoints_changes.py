@@ -41,9 +41,11 @@ async def update_endpoint(
     """Change what an endpoint runs: what the body leaves out stays, and an empty one brings the endpoint up to date
     with the catalog. One that changes nothing is an operation that succeeds at once."""
     raw, endpoint = await read_json(request), await find_endpoint(reference, services.store, caller)
+    origin = origin_of(request, idempotency_key, raw)
+    if repeated := await services.store.operations.find_repeated(endpoint.tenant, origin):
+        return _answer(repeated, endpoint, response, services)
     require_match(endpoint, if_match)
     change = await _admitted_update(endpoint, raw, services)
-    origin = origin_of(request, idempotency_key, raw)
     made = new_change(Verb.ENDPOINT_UPDATE, endpoint, change, origin=origin, clock=services.clock, ids=services.ids)
     return await _submitted(made, response, services)
 
@@ -60,10 +62,12 @@ async def scale_endpoint(
 ) -> OperationView:
     """Change the bounds on an endpoint's replicas; a bound that is left out stays, and no pod is made anew."""
     raw, endpoint = await read_json(request), await find_endpoint(reference, services.store, caller)
+    origin = origin_of(request, idempotency_key, raw)
+    if repeated := await services.store.operations.find_repeated(endpoint.tenant, origin):
+        return _answer(repeated, endpoint, response, services)
     require_match(endpoint, if_match)
     tiers = await _tiers_of(endpoint.tenant, services)
     change = admit_scale(endpoint, raw, catalog=services.catalog, site=services.site, tenant_tiers=tiers)
-    origin = origin_of(request, idempotency_key, raw)
     made = new_change(Verb.ENDPOINT_SCALE, endpoint, change, origin=origin, clock=services.clock, ids=services.ids)
     return await _submitted(made, response, services)
 
@@ -91,5 +95,9 @@ async def _submitted(made: tuple[Operation, Endpoint], response: Response, servi
     operation, changed = made
     submitted = await services.store.operations.submit(operation, endpoint=changed)
     services.wake_worker()
-    point_to(response, submitted.operation.id)
-    return operation_view(submitted.operation, changed, services.clock.now())
+    return _answer(submitted.operation, changed, response, services)
+
+
+def _answer(operation: Operation, endpoint: Endpoint, response: Response, services: Services) -> OperationView:
+    point_to(response, operation.id)
+    return operation_view(operation, endpoint, services.clock.now())

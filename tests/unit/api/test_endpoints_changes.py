@@ -148,3 +148,20 @@ async def test_nobody_changes_what_is_not_there(operator: httpx2.AsyncClient, ac
     for verb in ("scale", "update"):
         answer = await change(operator, verb, {}, reference="ep-nobody")
         assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound")
+
+
+async def test_a_repeated_request_is_answered_whatever_became_of_its_subject(
+    operator: httpx2.AsyncClient, chat: str, services: Services, clock: SteppedClock
+) -> None:
+    """Ledger: OPS-01. By now its name is taken, its ETag is old, and the endpoint is being deleted."""
+    tag = (await operator.get("/v1/endpoints/acme/chat")).headers["ETag"]
+    headers = idempotent("scale") | {"If-Match": tag}
+    first = await operator.post("/v1/endpoints/acme/chat:scale", json={"minReplicas": 2}, headers=headers)
+    await become(chat, Phase.READY, services, clock)
+    await operator.delete("/v1/endpoints/acme/chat", headers=idempotent("delete"))
+    again = await operator.post("/v1/endpoints/acme/chat:scale", json={"minReplicas": 2}, headers=headers)
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
+    other = await operator.post("/v1/endpoints/acme/chat:scale", json={"minReplicas": 1}, headers=headers)
+    assert (other.status_code, other.json()["reason"]) == (422, "IdempotencyKeyReused")
+    created = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("create"))
+    assert (created.status_code, created.json()["operation"]["subject"]) == (202, chat)
