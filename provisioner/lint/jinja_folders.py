@@ -187,17 +187,21 @@ def jinja_folders(
     texts: Mapping[str, str], documents: Mapping[str, Sequence[Document]], packs: Iterable[str]
 ) -> Iterator[JinjaFolder]:
     """Every folder with templates and a file of parameters that no pack holds; `packs` are their roots."""
+    marked = {name: text for name, text in texts.items() if name.endswith(_ALL) or "{{" in text or "{%" in text}
+    ours = tuple(f"{root}{part}/" for root in packs for part in ("templates", "applications"))
+    folders = {name.rpartition("/")[0] or "." for name in marked}
     for name, read in documents.items():
         path = PurePosixPath(name)
         folder = str(path.parent)
-        is_ours = any(name.startswith(root) for root in packs)
-        if path.name not in PARAMETER_FILES or is_ours or not read or not isinstance(read[0].value, dict):
+        if path.name not in PARAMETER_FILES or folder not in folders or name.startswith(ours):
+            continue
+        if not read or not isinstance(read[0].value, dict):
             continue
         below = f"{folder}/" if folder != "." else ""
         declaring = declaring_folders({name: texts[name]})
         templates = {
             other: content
-            for other, content in texts.items()
+            for other, content in marked.items()
             if other.startswith(below) and (other.endswith(_ALL) or is_jinja(other, content, declaring))
         }
         if any(str(PurePosixPath(other).parent) == folder for other in templates):
