@@ -13,6 +13,7 @@ from typing import Any
 
 import typer.core
 import typer.main
+from metrics_page import metrics_page
 from pack_pages import components_page, site_page, tiers_page
 from pydantic import BaseModel
 from rule_pages import rule_pages
@@ -53,6 +54,7 @@ def main() -> int:
         "reference/runtimes.md": runtimes_page(),
         "reference/policies.md": policies_page(),
         "reference/stacks.md": stacks_page(),
+        "reference/metrics.md": metrics_page(),
         **{f"rules/{name}": text for name, text in rule_pages().items()},
     }
     orphans = [file for file in (FOLDER / "rules").glob("*.md") if f"rules/{file.name}" not in pages]

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -136,8 +137,9 @@ class Metrics:
             return self._gauges
 
     def _counted(self) -> Iterator[str]:
+        durations = sorted(self._durations.items(), key=itemgetter(0))
         yield from lines_of(REQUESTS, sorted(self._requests.items()))
-        yield from histogram_lines(DURATIONS, sorted(self._durations.items(), key=lambda one: one[0]))
+        yield from histogram_lines(DURATIONS, durations)
         yield from lines_of(TURNS, sorted(self._running.turns.items()))
         seen = [((turn,), moment.timestamp()) for turn, moment in sorted(self._running.reconciled.items())]
         yield from lines_of(RECONCILED, seen)

@@ -270,6 +270,7 @@ MEANT = {
     ("product", "tenantry-api", 8400),
     ("entrance", "tenantry-gateway", 8080),
     ("metrics", "tenantry-gateway", 9090),
+    *(("metrics", name, 8400) for name in SERVER),
 }
 
 
