@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx2
 
-from provisioner.client.call import TIMEOUT_SECONDS, Call, Flow, Pause, Tell
+from provisioner.client.call import TIMEOUT_SECONDS, Call, Flow, NextLine, Pause, Reply, Step, Stream, Tell
 from provisioner.client.problems import error_of
 from provisioner.domain.errors import InvariantError, RetryableError, TenantryError
 
@@ -49,20 +50,21 @@ class AsyncClient:
 
     async def each(self, flow: Flow[AnswerT]) -> AsyncIterator[AnswerT]:
         """Carry out a flow; what it tells, one by one."""
-        step = _begin(flow)
-        while step is not None:
-            answer: Any = None
-            if isinstance(step, Tell):
-                yield step.value
-            elif isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
-            else:
-                try:
-                    answer = await self.send(step)
-                except TenantryError as error:
-                    step = _go_on(flow, error=error)
-                    continue
-            step = _go_on(flow, answer)
+        async with _AsyncLines(self._http) as lines:
+            step = _begin(flow)
+            while step is not None:
+                answer: Any = None
+                if isinstance(step, Tell):
+                    yield step.value
+                elif isinstance(step, Pause):
+                    await asyncio.sleep(step.seconds)
+                else:
+                    try:
+                        answer = await (self.send(step) if isinstance(step, Call) else lines.answer(step))
+                    except TenantryError as error:
+                        step = _go_on(flow, error=error)
+                        continue
+                step = _go_on(flow, answer)
 
     async def collect(self, flow: Flow[AnswerT]) -> list[AnswerT]:
         """Everything that a flow tells."""
@@ -93,24 +95,73 @@ class Client:
 
     def each(self, flow: Flow[AnswerT]) -> Iterator[AnswerT]:
         """Carry out a flow; what it tells, one by one."""
-        step = _begin(flow)
-        while step is not None:
-            answer: Any = None
-            if isinstance(step, Tell):
-                yield step.value
-            elif isinstance(step, Pause):
-                time.sleep(step.seconds)
-            else:
-                try:
-                    answer = self.send(step)
-                except TenantryError as error:
-                    step = _go_on(flow, error=error)
-                    continue
-            step = _go_on(flow, answer)
+        with _Lines(self._http) as lines:
+            step = _begin(flow)
+            while step is not None:
+                answer: Any = None
+                if isinstance(step, Tell):
+                    yield step.value
+                elif isinstance(step, Pause):
+                    time.sleep(step.seconds)
+                else:
+                    try:
+                        answer = self.send(step) if isinstance(step, Call) else lines.answer(step)
+                    except TenantryError as error:
+                        step = _go_on(flow, error=error)
+                        continue
+                step = _go_on(flow, answer)
 
     def collect(self, flow: Flow[AnswerT]) -> list[AnswerT]:
         """Everything that a flow tells."""
         return list(self.each(flow))
+
+
+class _AsyncLines(AsyncExitStack):
+    """The stream that a flow has open, if any."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        super().__init__()
+        self._http = http
+        self._lines: AsyncIterator[str] | None = None
+
+    async def answer(self, step: Stream | NextLine) -> str | None:
+        """Open a stream instead of the one that is open, or read on in that one."""
+        try:
+            if isinstance(step, NextLine):
+                return await anext(self._lines, None) if self._lines else None
+            await self.aclose()
+            answer = await self.enter_async_context(self._http.stream("GET", step.path, **_streamed(step)))
+            if not answer.is_success:
+                await answer.aread()
+            self._lines = answer.aiter_lines()
+        except httpx2.TransportError as error:
+            raise _unreachable(self._http.base_url, error) from error
+        _require_success(answer)
+        return None
+
+
+class _Lines(ExitStack):
+    """The stream that a flow has open, if any."""
+
+    def __init__(self, http: httpx2.Client) -> None:
+        super().__init__()
+        self._http = http
+        self._lines: Iterator[str] | None = None
+
+    def answer(self, step: Stream | NextLine) -> str | None:
+        """Open a stream instead of the one that is open, or read on in that one."""
+        try:
+            if isinstance(step, NextLine):
+                return next(self._lines, None) if self._lines else None
+            self.close()
+            answer = self.enter_context(self._http.stream("GET", step.path, **_streamed(step)))
+            if not answer.is_success:
+                answer.read()
+            self._lines = answer.iter_lines()
+        except httpx2.TransportError as error:
+            raise _unreachable(self._http.base_url, error) from error
+        _require_success(answer)
+        return None
 
 
 def _options(url: str, key: str) -> dict[str, Any]:
@@ -136,11 +187,23 @@ def _request(call: Call[Any]) -> dict[str, Any]:
     }
 
 
-def _read(call: Call[AnswerT], answer: httpx2.Response) -> AnswerT:
+def _streamed(stream: Stream) -> dict[str, Any]:
+    return {
+        "params": stream.query,
+        "headers": stream.headers,
+        "timeout": httpx2.Timeout(TIMEOUT_SECONDS, read=stream.silence_seconds),
+    }
+
+
+def _require_success(answer: httpx2.Response) -> None:
     if not answer.is_success:
         raise error_of(answer.status_code, answer.content, answer.headers.get("Retry-After"))
+
+
+def _read(call: Call[AnswerT], answer: httpx2.Response) -> AnswerT:
+    _require_success(answer)
     try:
-        return call.read(answer.content)
+        return call.read(Reply(answer.content, answer.headers.get("ETag", "")))
     except ValueError as error:
         raise InvariantError(
             f"reading the API's answer to {call.method} {answer.request.url.path}: not in the form of this version",
@@ -148,13 +211,11 @@ def _read(call: Call[AnswerT], answer: httpx2.Response) -> AnswerT:
         ) from error
 
 
-def _begin(flow: Flow[AnswerT]) -> Call[Any] | Pause | Tell[AnswerT] | None:
+def _begin(flow: Flow[AnswerT]) -> Step[AnswerT] | None:
     return next(flow, None)
 
 
-def _go_on(
-    flow: Flow[AnswerT], answer: Any = None, *, error: TenantryError | None = None
-) -> Call[Any] | Pause | Tell[AnswerT] | None:
+def _go_on(flow: Flow[AnswerT], answer: Any = None, *, error: TenantryError | None = None) -> Step[AnswerT] | None:
     """What a flow wants next; None at its end."""
     try:
         return flow.send(answer) if error is None else flow.throw(error)

@@ -1,20 +1,24 @@
-"""Requests about endpoints. `reference` is an id or `tenant/name`. Pure."""
+"""Requests about endpoints, for the provider's keys. `reference` is an id or `tenant/name`. Pure.
+
+A customer's key is answered with another view: see `visible_calls`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from provisioner.client.call import Call, Flow, change, every, get, path_of
+from provisioner.client.call import Call, Flow, change, every, get, message, path_of, present
 from provisioner.wire.endpoint import EndpointAccepted, EndpointView
 from provisioner.wire.fleet import FleetView
+from provisioner.wire.key import KeyRotated
 from provisioner.wire.operation import OperationView
 from provisioner.wire.plan import PlanView
 
 
 def plan_endpoint(body: Mapping[str, Any]) -> Call[PlanView]:
     """What creating an endpoint would do; `body` has the form of REQUEST.yaml."""
-    return Call(method="POST", path="/plan", read=PlanView.model_validate_json, body=body)
+    return Call(method="POST", path="/plan", read=message(PlanView), body=body)
 
 
 def create_endpoint(body: Mapping[str, Any], *, idempotency_key: str) -> Call[EndpointAccepted]:
@@ -51,10 +55,48 @@ def scale_endpoint(
     return _verb(reference, "scale", body, idempotency_key, if_match)
 
 
+def warm_endpoint(reference: str, *, idempotency_key: str, if_match: str | None = None) -> Call[OperationView]:
+    """Wake an endpoint that sleeps, or bring back one that was drained."""
+    return _verb(reference, "warm", {}, idempotency_key, if_match)
+
+
+def restart_endpoint(reference: str, *, idempotency_key: str, if_match: str | None = None) -> Call[OperationView]:
+    """Replace every pod, one after another, on the same volumes and under the same URL."""
+    return _verb(reference, "restart", {}, idempotency_key, if_match)
+
+
+def drain_endpoint(
+    reference: str, *, deadline_seconds: int | None = None, idempotency_key: str, if_match: str | None = None
+) -> Call[OperationView]:
+    """Take an endpoint out of service until it is warmed. Requests that run have `deadline_seconds` to end, 0 to 120,
+    120 where it is left out."""
+    body = present({"deadlineSeconds": deadline_seconds})
+    return _verb(reference, "drain", body, idempotency_key, if_match)
+
+
+def rotate_endpoint_key(
+    reference: str,
+    *,
+    key: str | None = None,
+    overlap_seconds: int | None = None,
+    idempotency_key: str,
+    if_match: str | None = None,
+) -> Call[KeyRotated]:
+    """Give an endpoint another key; the old ones, or only `key`, stop after `overlap_seconds`, 300 where it is left
+    out. The secret is in the answer and nowhere else: a repeated request has none."""
+    path, body = path_of("endpoints", reference, "rotate-key"), present({"key": key, "overlapSeconds": overlap_seconds})
+    return change("POST", path, KeyRotated, idempotency_key=idempotency_key, body=body, if_match=if_match)
+
+
 def delete_endpoint(reference: str, *, idempotency_key: str, if_match: str | None = None) -> Call[OperationView]:
     """Give an endpoint up."""
     path = path_of("endpoints", reference)
     return change("DELETE", path, OperationView, idempotency_key=idempotency_key, if_match=if_match)
+
+
+def reclaim_endpoint(reference: str, *, idempotency_key: str) -> Call[OperationView]:
+    """Remove whatever is left of an endpoint that was given up, by its id."""
+    return _verb(reference, "reclaim", {}, idempotency_key)
 
 
 def _verb(

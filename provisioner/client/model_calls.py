@@ -60,4 +60,4 @@ def import_model(body: Mapping[str, Any], *, idempotency_key: str) -> Call[Model
 
 def export_model(model: str) -> Call[bytes]:
     """The model's file, as a folder for `--catalog` holds it below `models/`."""
-    return Call(method="GET", path=f"{path_of(_MASTERS, model)}/export", read=bytes)
+    return Call(method="GET", path=f"{path_of(_MASTERS, model)}/export", read=lambda reply: reply.body)

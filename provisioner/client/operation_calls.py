@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
-from provisioner.client.call import TIMEOUT_SECONDS, Call, Flow, Pause, Tell, change, get, path_of
+from provisioner.client.call import TIMEOUT_SECONDS, Call, Flow, Pause, Tell, change, get, message, path_of
 from provisioner.domain.errors import RetryableError
 from provisioner.wire.operation import OperationView
 from provisioner.wire.page import Page
@@ -62,7 +62,7 @@ def _poll(operation: str, seen: datetime | None, *, wait: float) -> Call[Operati
     return Call(
         method="GET",
         path=path_of("operations", operation),
-        read=OperationView.model_validate_json,
+        read=message(OperationView),
         query=query,
         timeout_seconds=wait + TIMEOUT_SECONDS,
     )

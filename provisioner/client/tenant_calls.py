@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from provisioner.client.call import Call, Flow, change, every
+from provisioner.client.call import Call, Flow, change, every, path_of
 from provisioner.wire.operation import OperationView
 from provisioner.wire.tenant import TenantView
 
@@ -18,3 +18,11 @@ def create_tenant(name: str, *, display_name: str, tiers: Sequence[str], idempot
 def list_tenants() -> Flow[TenantView]:
     """Every tenant, by name."""
     return every(TenantView, "/tenants")
+
+
+def offboard_tenant(name: str, *, delete_endpoints: bool, idempotency_key: str) -> Call[OperationView]:
+    """Give a tenant up: its keys, its projects, at last itself. One that has endpoints is refused, unless they are to
+    be deleted first."""
+    query = {"endpoints": "delete" if delete_endpoints else None}
+    path = path_of("tenants", name)
+    return change("DELETE", path, OperationView, idempotency_key=idempotency_key, query=query)
