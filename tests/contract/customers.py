@@ -23,8 +23,9 @@ CUSTOMERS = 4
 
 @dataclass
 class Customers:
-    """What they were answered: how often with which words, and everything that was no answer."""
+    """What they were answered where they ask: how often with which words, and everything that was no answer."""
 
+    url: str
     answers: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
@@ -32,9 +33,9 @@ class Customers:
 @asynccontextmanager
 async def asking(laptop: Installation, alias: str) -> AsyncIterator[Customers]:
     """Customers who ask the endpoint one request after the other, each on a connection of its own."""
-    customers = Customers()
     await laptop.store.keys.add(api_key(SECRET))
     async with _gateway(laptop) as url, aiohttp.ClientSession() as http:
+        customers = Customers(url)
         asked = [asyncio.create_task(_ask(http, url, alias, customers)) for _ in range(CUSTOMERS)]
         try:
             yield customers
@@ -42,6 +43,17 @@ async def asking(laptop: Installation, alias: str) -> AsyncIterator[Customers]:
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def ask_once(url: str, alias: str, secret: str) -> int:
+    """The status of one request with this key."""
+    body = {"model": alias, "messages": [{"role": "user", "content": "Hello"}]}
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(url, json=body, headers={"Authorization": f"Bearer {secret}"}) as answer,
+    ):
+        await answer.read()
+        return answer.status
 
 
 async def _ask(http: aiohttp.ClientSession, url: str, alias: str, customers: Customers) -> None:

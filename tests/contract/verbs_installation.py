@@ -26,7 +26,7 @@ from provisioner.domain.conditions import StageState, current_stage
 from provisioner.domain.endpoint import Change, Endpoint
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, OperationId, RandomIds
-from provisioner.domain.key import key_digest
+from provisioner.domain.key import ApiKey, key_digest
 from provisioner.domain.lease import Fence
 from provisioner.domain.operation import Operation, Verb
 from provisioner.domain.origin import Origin
@@ -36,6 +36,7 @@ from provisioner.embedded.engines.engine import Engine
 from provisioner.embedded.faults import Faults
 from provisioner.embedded.plane import PlaneOptions, open_plane
 from provisioner.endpoints import submit as endpoint_submit
+from provisioner.endpoints.rotate_key import new_rotation
 from provisioner.endpoints.verbs import endpoint_verbs
 from provisioner.endpoints.world import World
 from provisioner.operations.verb import Verbs
@@ -142,6 +143,42 @@ class Installation:
             row, origin=origin(f"delete {endpoint}"), clock=self.world.clock, ids=RandomIds()
         )
         await self.store.operations.submit(operation, endpoint=deleting)
+        self.worker.wake()
+        return operation
+
+    async def submit_verb(self, verb: Verb, endpoint: str, **asked: Any) -> Operation:
+        """Ask for a verb that changes nothing of what the endpoint is."""
+        row = await self.endpoint(endpoint)
+        operation, changed = endpoint_submit.new_operation(
+            verb, row, asked, origin=origin(f"{verb} {row.version}"), clock=self.world.clock, ids=RandomIds()
+        )
+        await self.store.operations.submit(operation, endpoint=changed)
+        self.worker.wake()
+        return operation
+
+    async def submit_rotation(self, endpoint: str, *old: ApiKey, secret: str, overlap_seconds: int) -> Operation:
+        """Ask for a key with this secret in the place of others."""
+        operation, changed, rotation = new_rotation(
+            await self.endpoint(endpoint),
+            old,
+            secret=secret,
+            overlap_seconds=overlap_seconds,
+            origin=origin("rotate"),
+            clock=self.world.clock,
+            ids=RandomIds(),
+        )
+        await self.store.operations.submit(operation, endpoint=changed, rotation=rotation)
+        self.worker.wake()
+        return operation
+
+    async def submit_offboard(self) -> Operation:
+        """Ask for the end of tenant acme and all it has."""
+        tenant = await self.store.tenants.find("acme")
+        assert tenant
+        operation, marked = tenant_submit.new_offboard(
+            tenant, origin=origin("offboard"), clock=self.world.clock, ids=RandomIds()
+        )
+        await self.store.operations.submit(operation, tenant=marked)
         self.worker.wake()
         return operation
 
