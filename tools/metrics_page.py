@@ -16,7 +16,8 @@ def metrics_page() -> str:
         "# Metrics",
         "",
         "`GET /metrics`, in the text format of Prometheus, without a key: it tells how many, never whose. Labels are "
-        "bounded: no name that somebody chose stands in one. [Usage](../concepts/usage.md) tells what each customer used.",
+        "bounded: no name that somebody chose stands in one. "
+        "[Usage](../concepts/usage.md) tells what each customer used.",
         "",
         "## The server",
         "",

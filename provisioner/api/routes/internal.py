@@ -1,5 +1,5 @@
-"""Gateways' doors: the route snapshot, and what requests used. `create_app` asks for the gateways' credential before
-every route here."""
+"""Gateways' doors: the route snapshot, endpoints to wake, what requests used. `create_app` asks for the gateways'
+credential before every route here."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from provisioner.admission.usage import UsageBatchForm
+from provisioner.admission.wake import WakeForm
 from provisioner.api.body import read_form, read_json
 from provisioner.api.credentials import ServicesDependency
 from provisioner.api.snapshots import SnapshotFeed, entity_tag
+from provisioner.api.waking import wake
 from provisioner.domain.errors import RetryableError
+from provisioner.domain.ids import EndpointId
 from provisioner.metering.batch import count_batch
 
 router = APIRouter()
@@ -44,3 +47,11 @@ async def count_usage(request: Request, services: ServicesDependency) -> dict[st
     records = [record.record() for record in form.records]
     counted = await count_batch(form.batch, records, services.store.usage, now=services.clock.now())
     return {"counted": counted}
+
+
+@router.post("/wake", status_code=202)
+async def wake_endpoint(request: Request, services: ServicesDependency) -> dict[str, str]:
+    """Wake an endpoint that sleeps: the operation that does, the same one however often it is asked for."""
+    form = read_form(WakeForm, await read_json(request))
+    operation = await wake(EndpointId(form.endpoint), services, request_id=request.state.request_id)
+    return {"operation": operation.id, "verb": operation.verb.value, "state": operation.state.value}
