@@ -1,0 +1,120 @@
+"""The whole life of an endpoint over REST, on real processes with a real model, and nothing is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import httpx2
+import pytest
+
+from provisioner.cli.leftovers import find_leftovers, find_processes
+from tests.e2e.conftest import Installation
+
+pytestmark = pytest.mark.timeout(400)
+
+REQUEST = {
+    "name": "life",
+    "tenant": "acme",
+    "model": "gemma-3-270m",
+    "region": "local",
+    "tier": "dedicated",
+    "scaling": {"minReplicas": 1, "maxReplicas": 1},
+    "serving": {"maxModelLen": 512},
+}
+WAIT_SECONDS = 30
+
+
+class Api:
+    """The REST API as product automation calls it."""
+
+    def __init__(self, installation: Installation) -> None:
+        settings = installation.laptop.settings
+        self._headers = {"Authorization": f"Bearer {settings.operator_key_file.read_text().strip()}"}
+        self._url = f"{settings.url}/v1"
+        self._numbers = itertools.count(1)
+
+    def get(self, path: str) -> Any:
+        """What is there."""
+        answer = httpx2.get(f"{self._url}{path}", headers=self._headers, timeout=60, trust_env=False)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """What is answered to a change."""
+        headers = self._headers | {"Idempotency-Key": f"life-{next(self._numbers)}"}
+        answer = httpx2.request(method, f"{self._url}{path}", json=body, headers=headers, timeout=60, trust_env=False)
+        assert answer.status_code in (201, 202), answer.text
+        return answer.json()
+
+    def finish(self, operation: dict[str, Any]) -> dict[str, Any]:
+        """The operation when it has succeeded."""
+        while not operation["isFinal"]:
+            seen = operation["updatedAt"].replace("+", "%2B")
+            operation = self.get(f"/operations/{operation['id']}?wait={WAIT_SECONDS}&seen={seen}")
+        assert operation["state"] == "succeeded", operation
+        return operation
+
+    def do(self, verb: str, body: Any = None) -> dict[str, Any]:
+        """Have a verb of the endpoint carried out."""
+        return self.finish(self.ask("POST", f"/endpoints/acme/life:{verb}", body))
+
+
+def call(url: str, secret: str) -> httpx2.Response:
+    """One call of a customer."""
+    body = {"model": "life", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+    headers = {"Authorization": f"Bearer {secret}"}
+    return httpx2.post(f"{url}/chat/completions", json=body, headers=headers, timeout=60, trust_env=False)
+
+
+def until(url: str, secret: str, status: int) -> httpx2.Response:
+    """A customer's calls until one has this status: gateways learn of keys and routes within a second or two."""
+    for _ in range(600):
+        answer = call(url, secret)
+        if answer.status_code == status:
+            return answer
+    raise AssertionError(f"not {status} but {answer.status_code}: {answer.text}")
+
+
+def test_every_verb_through_the_api_and_nothing_is_left(installation: Installation) -> None:
+    """Ledger: LIF-05, LIF-10"""
+    api = Api(installation)
+    api.finish(api.ask("POST", "/tenants", {"name": "acme", "tiers": ["dedicated"]}))
+    api.finish(api.ask("POST", "/endpoints", REQUEST)["operation"])
+    endpoint = api.get("/endpoints/acme/life")
+    url, id_ = endpoint["url"], endpoint["id"]
+    old = api.ask("POST", "/keys", {"tenant": "acme", "name": "ci", "endpoints": ["life"]})["secret"]
+    until(url, old, 200)
+
+    api.do("warm")
+    api.do("scale", {"minReplicas": 2, "maxReplicas": 2})
+    assert api.get("/endpoints/acme/life")["scaling"] == {"minReplicas": 2, "maxReplicas": 2}
+    api.do("restart")
+    api.do("scale", {"minReplicas": 1, "maxReplicas": 1})
+    api.do("update", {"serving": {"maxModelLen": 1024}})
+    assert api.get("/endpoints/acme/life")["identifiers"]["revision"] != endpoint["identifiers"]["revision"]
+    until(url, old, 200)
+
+    rotated = api.ask("POST", "/endpoints/acme/life:rotate-key", {"overlapSeconds": 3})
+    new = rotated["secret"]
+    until(url, new, 200)
+    api.finish(rotated["operation"])
+    until(url, old, 401)
+    assert call(url, new).status_code == 200
+
+    api.do("drain", {"deadlineSeconds": 30})
+    assert api.get("/endpoints/acme/life")["phase"] == "Drained"
+    assert until(url, new, 503).headers["Retry-After"]
+    api.do("warm")
+    until(url, new, 200)
+
+    deleted = api.finish(api.ask("DELETE", "/endpoints/acme/life"))
+    assert api.ask("POST", f"/endpoints/{id_}:reclaim")["id"] == deleted["id"]
+    assert asyncio.run(find_leftovers(installation.laptop.settings)) == []
+    assert find_processes(installation.state) == []
+    assert api.get("/orphans")["items"] == []
+    assert call(url, new).status_code in (401, 404)
+
+    api.finish(api.ask("DELETE", "/tenants/acme"))
+    assert api.get("/tenants")["items"] == [] and api.get("/keys?tenant=acme")["items"] == []
