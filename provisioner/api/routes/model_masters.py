@@ -36,6 +36,8 @@ router = APIRouter(tags=["models"])
 
 FILE_CONTENT_TYPE = "application/yaml"
 _FILE = {"content": {FILE_CONTENT_TYPE: {"schema": {"type": "string"}}}}
+_PATCH = {"content": {"application/json": {"schema": {"type": "object", "additionalProperties": True}}}}
+_PATCHED = {"requestBody": {"required": True, **_PATCH}}
 _IMPORTED = {"requestBody": {**body_of(Model)["requestBody"]}}
 _IMPORTED["requestBody"]["content"] = {**_IMPORTED["requestBody"]["content"], **_FILE["content"]}
 
@@ -179,7 +181,7 @@ async def replace_master(
     return await _answer(changed, response, services, present_catalog(request))
 
 
-@router.patch("/model-masters/{model:path}", openapi_extra=body_of(Model))
+@router.patch("/model-masters/{model:path}", openapi_extra=_PATCHED)
 async def change_master(
     model: str,
     request: Request,
