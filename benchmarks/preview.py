@@ -3,9 +3,9 @@
 The whole command runs as a child: git, both sides of five tiers with their reference cases, 1,000 endpoints that ask
 for about 80 different things, policies, linter, report. Beside it the same change through the stacks' offline harness,
 and the published time of Argo CD's diff preview, which was not run here: 100 s for a run over 92 applications, 45 s of
-them for rendering. Its row is compared with as many endpoints, each of which is one application and asks for something
-of its own. CPU seconds of children count, the best of a few runs, so that a busy machine is fair; the wall clock stands
-beside them.
+them for rendering. Its rows are compared with as many endpoints, each of which is one application and asks for
+something of its own: the whole command with its whole run, and rendering with rendering. CPU seconds of children count,
+the best of a few runs, so that a busy machine is fair; the wall clock stands beside them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> None:
         again = runs.best(fleet, is_cold=False)
         edited = runs.best(fleet, is_cold=False, is_edited=True)
         applications = runs.best(few, is_cold=True)
-        objects = runs.objects(few)
+        objects, rendering = rendering_of(few)
         harness = harness_seconds(place)
     print(f"{'':<52}{'CPU s':>8}{'wall s':>8}")
     rows = {
@@ -71,21 +71,29 @@ def main() -> None:
         "preview, the same change again": again,
         "preview, another edit of the same line": edited,
         f"preview, cold, {APPLICATIONS} endpoints, {objects:,} objects a side": applications,
+        f"of which rendering both sides of {APPLICATIONS}": Took(rendering, rendering),
         f"{len(TIER_STACKS)} stacks through the offline harness": harness,
     }
     for name, took in rows.items():
         print(f"{name:<52}{took.cpu:>8.2f}{took.wall:>8.2f}" if took else f"{name:<52}{'not run':>16}")
-    print(f"{f'Argo CD diff preview, {APPLICATIONS} applications (published)':<52}{'':>8}{THEIR_RUN_SECONDS:>8.0f}")
+    for part, seconds in (("", THEIR_RUN_SECONDS), (", rendering", THEIR_RENDERING_SECONDS)):
+        name = f"Argo CD diff preview, {APPLICATIONS} applications{part} (published)"
+        print(f"{name:<60}{seconds:>8.0f}")
     goal(f"cold within {COLD_SECONDS:g} s", cold.cpu, COLD_SECONDS)
     goal(f"with cache within {CACHED_SECONDS:g} s", again.cpu, CACHED_SECONDS)
     goal(f"with cache, another edit, within {CACHED_SECONDS:g} s", edited.cpu, CACHED_SECONDS)
     if harness:
         goal(f"offline harness within {HARNESS_SECONDS:g} s", harness.cpu, HARNESS_SECONDS)
-    ratio, of_rendering = THEIR_RUN_SECONDS / applications.cpu, THEIR_RENDERING_SECONDS / applications.cpu
-    told = "met" if ratio >= RATIO else "missed"
-    print(f"goal: {RATIO}x the published run: {ratio:.0f}x ({told}); of its rendering alone {of_rendering:.0f}x")
+    compare("run", THEIR_RUN_SECONDS, applications.cpu)
+    compare("rendering", THEIR_RENDERING_SECONDS, rendering)
     each, theirs = cold.cpu / ENDPOINTS, THEIR_RENDERING_SECONDS / APPLICATIONS
     print(f"one more application: {each * 1000:.1f} ms here, {theirs * 1000:.0f} ms published: {theirs / each:.0f}x")
+
+
+def compare(part: str, theirs: float, ours: float) -> None:
+    """Print whether their published time is many times ours for the same part of the job."""
+    told = "met" if theirs / ours >= RATIO else "missed"
+    print(f"goal: {RATIO}x the published {part}: {theirs / ours:.0f}x ({told})")
 
 
 def goal(name: str, seconds: float, limit: float) -> None:
@@ -114,10 +122,6 @@ class Runs:
     def _preview(self, fleet: Path, seconds: int) -> Took:
         self._edit(seconds)
         return timed(self._command("--against", str(fleet), "-o", "json"), self._environment(), codes=(3,))
-
-    def objects(self, fleet: Path) -> int:
-        """How many objects a side of a fleet is made of, as far as the change reaches it."""
-        return sum(1 for _ in rendered(fleet))
 
     def _edit(self, seconds: int) -> None:
         path = self.repository / PART
@@ -190,6 +194,13 @@ def served(tier: str, catalog: Catalog) -> list[str]:
         if not any(finding.severity is Severity.ERROR for finding in findings):
             found.append(model)
     return found
+
+
+def rendering_of(fleet: Path) -> tuple[int, float]:
+    """The objects of a side, and the CPU seconds of compiling templates and rendering both sides of a fleet."""
+    before = time.process_time()
+    sides = [sum(1 for _ in rendered(fleet)) for _ in ("before", "after")]
+    return sides[0], time.process_time() - before
 
 
 def rendered(fleet: Path) -> Iterator[Any]:
