@@ -99,17 +99,17 @@ async def _delete(attempt: TenantAttempt, endpoint: Endpoint) -> None:
 
 
 async def _remove_projects(attempt: TenantAttempt, tenant: Tenant, control_plane: str) -> list[str]:
-    """Ask for it, and say what is still there."""
-    world, cluster = attempt.world, attempt.world.bootstrap.control_plane(control_plane)
+    """Ask for it with the bootstrap key, and say what the runtime key still sees."""
+    world, seen = attempt.world, attempt.world.clusters.control_plane(control_plane)
     left = []
     for tier in tenant.tiers:
         project = project_name(tenant.name, tier)
         namespace = f"{world.site.project_namespace_prefix}{project}"
         await attempt.guard()
-        await cluster.delete(ObjectRef(PROJECT, project), fence=attempt.fence)
-        if await cluster.get(ObjectRef(PROJECT, project)) is not None:
+        await world.bootstrap.control_plane(control_plane).delete(ObjectRef(PROJECT, project), fence=attempt.fence)
+        if await seen.get(ObjectRef(PROJECT, project)) is not None:
             left.append(f"project {project} in {control_plane}")
-        elif await cluster.get(ObjectRef(NAMESPACE, namespace)) is not None:
+        elif await seen.get(ObjectRef(NAMESPACE, namespace)) is not None:
             left.append(f"namespace {namespace} in {control_plane}")
     return left
 

@@ -82,7 +82,12 @@ def test_pods_of_tenants_on_shared_nodes_are_judged_and_their_control_planes_are
 
 
 MAY = {
-    "tenantry-bootstrap": {("projects", "create"), ("virtualclustertemplates", "patch"), ("nodeproviders", "create")},
+    "tenantry-bootstrap": {
+        ("projects", "create"),
+        ("projects", "delete"),
+        ("virtualclustertemplates", "patch"),
+        ("nodeproviders", "create"),
+    },
     "tenantry-runtime": {
         ("projects", "get"),
         ("namespaces", "get"),
@@ -117,9 +122,8 @@ def test_users_of_our_keys_may_provision_and_not_administer(cluster: httpx2.Clie
         assert MAY[name] <= allowed
         assert not {verb for _, verb in allowed} & {"impersonate", "list", "update", "watch"}
         assert not {plural for plural, _ in allowed} & {"users", "teams", "ownedaccesskeys", "clusterroles", "secrets"}
-        assert (
-            not {("projects", "delete"), ("nodeproviders", "delete"), ("virtualclustertemplates", "delete")} & allowed
-        )
+        assert not {("nodeproviders", "delete"), ("virtualclustertemplates", "delete")} & allowed
+        assert (("projects", "delete") in allowed) is (name == "tenantry-bootstrap")
         assert not _may(cluster, name, "httproutes", "create", namespace="default")
 
 
