@@ -258,14 +258,16 @@ OTHERS = {
     "node": outside("169.254.169.254"),
     "internet": outside("192.0.2.9"),
 }
-PORTS = (53, 80, 443, 5432, 6443, 8080, 8400, 8443, 9090)
+PORTS = (53, 80, 443, 5432, 6443, 8080, 8400, 8443, 9090, 10443)
 MEANT = {
     *((name, "dns", 53) for name in OURS),
     *((name, "database", 5432) for name in SERVER),
     *((name, "platform", 443) for name in SERVER[1:]),
     ("tenantry-worker", "git", 443),
     *((name, "tenant", port) for name in TO_REPLICAS for port in (443, 8443)),
-    *((name, "entrance", port) for name in TO_REPLICAS for port in PORTS),
+    # Tenants' Gateways beside ours, and the public one behind its Service's 443.
+    *((name, "entrance", 8443) for name in TO_REPLICAS),
+    ("tenantry-worker", "entrance", 10443),
     ("tenantry-gateway", "tenantry-api", 8400),
     ("product", "tenantry-api", 8400),
     ("entrance", "tenantry-gateway", 8080),
