@@ -265,9 +265,9 @@ MEANT = {
     *((name, "platform", 443) for name in SERVER[1:]),
     ("tenantry-worker", "git", 443),
     *((name, "tenant", port) for name in TO_REPLICAS for port in (443, 8443)),
-    # Tenants' Gateways beside ours, and the public one behind its Service's 443.
+    # Tenants' Gateways beside ours, and the public one: its Service's port and its pods'.
     *((name, "entrance", 8443) for name in TO_REPLICAS),
-    ("tenantry-worker", "entrance", 10443),
+    *(("tenantry-worker", "entrance", port) for port in (443, 10443)),
     ("tenantry-gateway", "tenantry-api", 8400),
     ("product", "tenantry-api", 8400),
     ("entrance", "tenantry-gateway", 8080),
