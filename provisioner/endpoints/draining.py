@@ -20,7 +20,7 @@ from provisioner.platform.instance import parse_instance
 from provisioner.platform.interface import Cluster, ObjectRef
 from provisioner.platform.kinds import POD, SCALED_OBJECT, VIRTUAL_CLUSTER_INSTANCE
 
-DRAIN_SECONDS = 60.0
+DRAIN_SECONDS = 120
 """As long as a pod of the runtimes may take to end (their `terminationGracePeriodSeconds`)."""
 
 PAUSED_REPLICAS = "autoscaling.keda.sh/paused-replicas"

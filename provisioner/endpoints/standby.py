@@ -16,7 +16,7 @@ from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.change_arrival import arrival_seconds
 from provisioner.endpoints.change_departure import PROOF_SECONDS
 from provisioner.endpoints.change_trees import head_of
-from provisioner.endpoints.draining import hold_replicas, resume_replicas
+from provisioner.endpoints.draining import DRAIN_SECONDS, hold_replicas, resume_replicas
 from provisioner.endpoints.observe import observe, wanted_replicas
 from provisioner.endpoints.progress import load_endpoint, save_endpoint, wait_for, waited_seconds
 from provisioner.endpoints.publish import prove as prove_from_outside
@@ -29,9 +29,6 @@ from provisioner.endpoints.world import EndpointAttempt
 from provisioner.operations.step import Done, Wait
 from provisioner.platform.interface import ObjectRef
 from provisioner.platform.kinds import POD, SCALED_OBJECT
-
-DRAIN_SECONDS = 120
-"""As long as a pod of the runtimes may take to end (their `terminationGracePeriodSeconds`)."""
 
 AWAKE_SECONDS = 60.0
 """How long an endpoint that may sleep is kept awake once it serves: its scaler looks every 15 seconds, at what is

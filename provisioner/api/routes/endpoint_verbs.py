@@ -26,8 +26,8 @@ from provisioner.domain.finding import Finding, unknown_name_hint
 from provisioner.domain.ids import KeyId
 from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.endpoints.draining import DRAIN_SECONDS
 from provisioner.endpoints.rotate_key import OVERLAP_SECONDS, new_rotation
-from provisioner.endpoints.standby import DRAIN_SECONDS
 from provisioner.endpoints.submit import new_operation
 from provisioner.wire.key import KeyRotated
 from provisioner.wire.operation import OperationView
