@@ -27,7 +27,8 @@ class TeamStore(Protocol):
 
     async def make(self, team: Team, origin: Origin) -> Team:
         """Store a team on request, with an audit event. The same idempotency key and request digest finds the team that
-        was made before. RejectedError (`NameTaken`, `TenantOffboarding`), NotFoundError (`TenantUnknown`)."""
+        was made before. RejectedError (`NameTaken`), NotFoundError (`TenantUnknown`), ConflictError
+        (`TenantOffboarding`)."""
         ...
 
     async def rename(

@@ -19,6 +19,7 @@ from provisioner.domain.page import Page, Position
 from provisioner.domain.team import Team, unknown_team
 from provisioner.store.audit import digest_of_row, record_audit
 from provisioner.store.database import Database
+from provisioner.store.offboarding import require_staying
 from provisioner.store.paging import Order
 from provisioner.store.repeats import earlier_subject
 from provisioner.store.rows import columns_of, team_from, value_or_error
@@ -122,18 +123,10 @@ async def _row(connection: AsyncConnection, this: Select[Any], tenant: str, name
 
 
 async def _require_tenant(connection: AsyncConnection, tenant: str) -> None:
-    """RejectedError (`TenantOffboarding`) for a tenant that is leaving, NotFoundError for one that is not there."""
-    # Held until the end: who off-boards the tenant has said so already, or waits for this team and then sees it.
-    here = select(TENANTS.c.offboarding).where(TENANTS.c.name == tenant).with_for_update(read=True)
-    leaving = await connection.scalar(here)
-    if leaving is None:
+    """NotFoundError for a tenant that is not there, ConflictError (`TenantOffboarding`) for one that is leaving."""
+    if not await connection.scalar(select(TENANTS.c.name).where(TENANTS.c.name == tenant)):
         raise NotFoundError(f"finding the tenant: there is none named: {tenant}", reason="TenantUnknown")
-    if leaving:
-        raise RejectedError(
-            f"making a team: the tenant is leaving and takes no new ones: {tenant}",
-            reason="TenantOffboarding",
-            hint="make it in another tenant",
-        )
+    await require_staying(connection, tenant)
 
 
 async def _named_by(connection: AsyncConnection, team: Team, now: datetime) -> list[str]:
