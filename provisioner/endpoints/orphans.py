@@ -109,6 +109,7 @@ async def _in_projects(world: World) -> list[Orphan]:
         look(world.clusters.control_plane(plane), kind, tenant.name, (plane, prefix + project_name(tenant.name, tier)))
         for plane in world.site.control_planes
         for tenant in tenants
+        if tenant.ready and not tenant.offboarding  # else projects are only being made, or going with all they hold
         for tier in tenant.tiers
         for kind in (VIRTUAL_CLUSTER_INSTANCE, NODE_CLAIM, NODE_ENVIRONMENT, APPLICATION)
     ]

@@ -15,7 +15,7 @@ from provisioner.endpoints.orphans import OrphanSurvey
 from provisioner.endpoints.reclaim import new_reclaim
 from provisioner.platform.kinds import HTTP_ROUTE, NODE_CLAIM
 from provisioner.store.interface import Turn
-from tests.store.examples import EVERY_VERB, api_key, endpoint
+from tests.store.examples import EVERY_VERB, api_key, endpoint, tenant, tenant_operation
 from tests.unit.endpoints.installation import ENDPOINT, Installation, installation, origin
 from tests.unit.endpoints.test_delete import left
 
@@ -75,6 +75,16 @@ async def test_everything_that_stands_for_a_lost_row_is_found(laptop: Installati
     assert {orphan.endpoint for orphan in found} == {"ep-a"}
     stored = (await laptop.store.orphans.page()).rows
     assert sorted(stored, key=str) == sorted(found, key=str)
+
+
+async def test_projects_that_are_only_being_made_are_not_looked_into(laptop: Installation) -> None:
+    """The runtime key may not list in them yet."""
+    asked = tenant(name="globex", operation=OperationId("op-g"))
+    making = tenant_operation(id=OperationId("op-g"), tenant="globex", subject="globex")
+    await laptop.store.operations.submit(making, tenant=asked)
+    lost = {"metadata": {"name": "ep-x-0", "namespace": "p-globex-dedicated"}, "spec": {"vClusterRef": "ep-x"}}
+    laptop.platform.cluster.put(NODE_CLAIM, lost)
+    assert await OrphanSurvey(laptop.world).look() == ()
 
 
 async def test_a_look_that_fails_leaves_what_was_found(laptop: Installation) -> None:
