@@ -103,7 +103,7 @@ async def run_procrastinate(url: str) -> float:
     """Jobs per second."""
     app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url))
 
-    @app.task(name="empty")
+    @app.task(name="empty")  # type: ignore[untyped-decorator]
     async def empty() -> None:
         """Nothing to do."""
 
