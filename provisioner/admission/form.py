@@ -21,7 +21,7 @@ from provisioner.domain.endpoint import EndpointRequest, Scaling
 from provisioner.domain.finding import Finding
 
 LABEL_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
-ONE_LINE_PATTERN = r"^[^\p{Cc}\p{Zl}\p{Zp}]+$"
+ONE_LINE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$"
 """Words for people on one line: no control characters, which a terminal obeys and PostgreSQL does not store."""
 MAX_TENANT_LENGTH = 30
 """So that `<prefix><tenant>-<tier>` stays a namespace's name."""

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from provisioner.api.callers import Callers
 from provisioner.api.credentials import authenticate, require_gateway
 from provisioner.api.exchange import Exchange
+from provisioner.api.methods import methods_at
 from provisioner.api.metrics import Measured, Metrics, Running
 from provisioner.api.present import PresentCatalog
 from provisioner.api.problems import nothing_here, problem_response
@@ -139,8 +140,14 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 async def _answer_http_error(request: Request, error: Exception) -> Response:
     """What the router itself refuses: unknown paths and methods. Names nothing that exists."""
     if isinstance(error, HTTPException) and error.status_code == 405:
-        wrong = RejectedError(f"routing: {request.method} is not allowed here", reason="MethodNotAllowed")
-        return problem_response(wrong, request_id=request.state.request_id)
+        methods = methods_at(request.url.path, request.app.openapi())
+        allowed = ", ".join(methods) or (error.headers or {}).get("Allow", "GET")
+        wrong = RejectedError(
+            f"routing: {request.method} is not allowed here", reason="MethodNotAllowed", hint=f"allowed: {allowed}"
+        )
+        answer = problem_response(wrong, request_id=request.state.request_id)
+        answer.headers["Allow"] = allowed
+        return answer
     return problem_response(nothing_here(), request_id=request.state.request_id)
 
 

@@ -11,10 +11,12 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from provisioner.catalog.document import parse_document
-from provisioner.catalog.fields import validate_fields
+from provisioner.catalog.fields import shown, validate_fields
 from provisioner.domain.errors import RejectedError
 
 MAX_BODY_BYTES = 1024 * 1024
+_JSON_TYPES = ("application/json",)
+_YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", *_JSON_TYPES)
 _BODY = "body"
 """Stands where messages name a file."""
 
@@ -32,7 +34,8 @@ async def read_body(request: Request) -> bytearray:
 
 
 async def read_json(request: Request) -> Any:
-    """The JSON value of the body. Raises RejectedError `BodyTooLarge` or `NotJson`."""
+    """The JSON value of the body. Raises RejectedError `UnsupportedMediaType`, `BodyTooLarge` or `NotJson`."""
+    _require_type(request, _JSON_TYPES)
     body = await read_body(request)
     try:
         return json.loads(body.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
@@ -54,7 +57,8 @@ async def read_asked(request: Request) -> Any:
 
 async def read_yaml(request: Request) -> Any:
     """The value of a body in the strict YAML of our files, of which JSON is a part. Raises RejectedError with every
-    finding."""
+    finding, or `UnsupportedMediaType`."""
+    _require_type(request, _YAML_TYPES)
     body = await read_body(request)
     try:
         return parse_document(body.decode("utf-8"), file=_BODY).value
@@ -69,7 +73,7 @@ async def read_yaml(request: Request) -> Any:
 
 def is_json(request: Request) -> bool:
     """Whether the body says that it is JSON."""
-    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == "application/json"
+    return _content_type(request) in _JSON_TYPES
 
 
 def read_form(model: type[ModelT], raw: Any) -> ModelT:
@@ -84,6 +88,21 @@ def digest_of(method: str, path: str, raw: Any) -> str:
     """The digest of a request's meaning: the same whatever the order and spacing of its JSON."""
     text = json.dumps([method, path, raw], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _content_type(request: Request) -> str:
+    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def _require_type(request: Request, allowed: tuple[str, ...]) -> None:
+    """Let a body pass that is said to be of an allowed type, or of none."""
+    found = _content_type(request)
+    if found and found not in allowed:
+        raise RejectedError(
+            f"reading the body: its Content-Type is {shown(found)}",
+            reason="UnsupportedMediaType",
+            hint=f"send {' or '.join(allowed)}",
+        )
 
 
 class _RefusedError(ValueError):

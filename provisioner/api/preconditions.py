@@ -15,7 +15,10 @@ from provisioner.domain.errors import ConflictError
 ANY = "*"
 
 IfMatch = Annotated[
-    str | None, Header(max_length=200, description="the `ETag` of what was read; the change is refused if it is old")
+    str | None,
+    Header(
+        alias="If-Match", max_length=200, description="the `ETag` of what was read; the change is refused if it is old"
+    ),
 ]
 
 

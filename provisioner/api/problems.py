@@ -38,6 +38,7 @@ _STATUS_OF_REASON: Mapping[str, HTTPStatus] = {
     "TooManyKeys": HTTPStatus.TOO_MANY_REQUESTS,
     "NameTaken": HTTPStatus.CONFLICT,
     "BodyTooLarge": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "UnsupportedMediaType": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "MethodNotAllowed": HTTPStatus.METHOD_NOT_ALLOWED,
     "PreconditionFailed": HTTPStatus.PRECONDITION_FAILED,
     "PreconditionRequired": HTTPStatus.PRECONDITION_REQUIRED,

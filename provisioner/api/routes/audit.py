@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import AwareDatetime
 from starlette.responses import StreamingResponse
 
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import narrowed
-from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of, number_of
+from provisioner.api.routes.parameters import Moment, PagingQuery, TenantQuery, cursor_of, number_of
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.audit import AuditEvent, AuditFilter
 from provisioner.store.interface import AuditStore
@@ -31,8 +30,8 @@ _Word = Annotated[str | None, Query(max_length=200)]
 async def wanted_events(
     caller: Reader,
     tenant: TenantQuery = None,
-    since: Annotated[AwareDatetime | None, Query(description="at this moment or later")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="before this moment")] = None,
+    since: Annotated[Moment | None, Query(description="at this moment or later")] = None,
+    until: Annotated[Moment | None, Query(description="before this moment")] = None,
     actor: _Word = None,
     action: _Word = None,
     subject: _Word = None,

@@ -6,12 +6,11 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import AwareDatetime
 
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import find_operation, narrowed, subject_of
 from provisioner.api.readable import readable
-from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
+from provisioner.api.routes.parameters import Moment, PagingQuery, TenantQuery, cursor_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
 from provisioner.api.views import operation_view
@@ -47,7 +46,7 @@ async def get_operation(
     services: ServicesDependency,
     caller: Reader,
     wait: Annotated[float, Query(ge=0, le=MAX_WAIT_SECONDS, description="seconds to wait for a change")] = 0.0,
-    seen: Annotated[AwareDatetime | None, Query(description="the `updatedAt` that the caller knows")] = None,
+    seen: Annotated[Moment | None, Query(description="the `updatedAt` that the caller knows")] = None,
 ) -> OperationView:
     """One operation; with `wait`, as soon as it is newer than `seen` or has ended."""
     loop = asyncio.get_running_loop()

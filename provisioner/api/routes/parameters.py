@@ -8,12 +8,23 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Query
+from pydantic import AwareDatetime, BeforeValidator
 
 from provisioner.domain.page import Position, invalid_cursor
 
 TenantQuery = Annotated[str | None, Query(max_length=63, description="only this tenant's")]
 
 MAX_PAGE = 500
+
+
+def _written_out(value: object) -> object:
+    """Refuse a number: whoever sends one may mean seconds or milliseconds since 1970."""
+    if isinstance(value, str) and "-" not in value[1:]:
+        raise ValueError("it should be a date and a time with an offset, as RFC 3339 writes them")
+    return value
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from provisioner.admission.tenant import TenantForm
 from provisioner.admission.verbs import DrainForm, EmptyForm, RotateKeyForm
 from provisioner.wire.problem import CONTENT_TYPE, Problem
 
+IDEMPOTENCY_KEY = "Idempotency-Key"
+IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]{1,128}$"
+
 _REFERENCE = "#/components/schemas/{model}"
 _FORMS: tuple[type[BaseModel], ...] = (
     DrainForm,
@@ -54,7 +57,9 @@ def describe_by_hand(document: dict[str, Any]) -> dict[str, Any]:
         for route in methods.values():
             route["responses"].pop("422", None)
             for parameter in route.get("parameters", ()):
-                parameter["required"] |= parameter["name"] == "idempotency-key"
+                if parameter["name"] == IDEMPOTENCY_KEY:  # read by hand, so that its absence has a reason of its own
+                    parameter["required"] = True
+                    parameter["schema"] = {"type": "string", "pattern": IDEMPOTENCY_KEY_PATTERN}
     schemas = document["components"]["schemas"]
     for own in ("HTTPValidationError", "ValidationError"):
         schemas.pop(own, None)

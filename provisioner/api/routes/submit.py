@@ -8,17 +8,18 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Request, Response
 
 from provisioner.api.body import digest_of
+from provisioner.api.routes.schemas import IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_PATTERN
 from provisioner.domain.access import Principal
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.origin import KEPT_DAYS, Origin
 
 _KEY_RULE = f"1 to 128 visible ASCII characters; known for {KEPT_DAYS} days, then it stands for a new request"
-_SAFE_KEY = re.compile(r"[\x21-\x7e]{1,128}")
+_SAFE_KEY = re.compile(IDEMPOTENCY_KEY_PATTERN)
 
 
 async def require_idempotency_key(
-    idempotency_key: Annotated[str | None, Header(description=_KEY_RULE)] = None,
+    idempotency_key: Annotated[str | None, Header(alias=IDEMPOTENCY_KEY, description=_KEY_RULE)] = None,
 ) -> str:
     """The `Idempotency-Key` of a mutation. Raises RejectedError `IdempotencyKeyMissing`."""
     if idempotency_key is None or not _SAFE_KEY.fullmatch(idempotency_key):

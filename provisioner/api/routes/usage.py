@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import AwareDatetime
 
 from provisioner.api.credentials import ServicesDependency, require_or_customer
 from provisioner.api.find import narrowed
 from provisioner.api.readable import readable
-from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
+from provisioner.api.routes.parameters import Moment, PagingQuery, TenantQuery, cursor_of
 from provisioner.catalog.fields import shown
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.errors import RejectedError
@@ -38,8 +37,8 @@ async def wanted_usage(
     services: ServicesDependency,
     caller: Reader,
     tenant: TenantQuery = None,
-    since: Annotated[AwareDatetime | None, Query(description="from this hour; without, 30 days before the end")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="to this hour; without, the present one")] = None,
+    since: Annotated[Moment | None, Query(description="from this hour; without, 30 days before the end")] = None,
+    until: Annotated[Moment | None, Query(description="to this hour; without, the present one")] = None,
     endpoint: Annotated[str | None, Query(max_length=127, description="only this endpoint's, by id")] = None,
 ) -> UsageFilter:
     """The filter of a request, as far as the caller reaches."""

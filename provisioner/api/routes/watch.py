@@ -24,13 +24,26 @@ router = APIRouter(tags=["endpoints"])
 
 EVENTS_CONTENT_TYPE = "text/event-stream"
 
-LastEventId = Annotated[str | None, Header(max_length=32, description="`id` of the last event that was seen")]
+LastEventId = Annotated[
+    str | None, Header(alias="Last-Event-ID", max_length=32, description="`id` of the last event that was seen")
+]
+
+_EVENT = {
+    "type": "object",
+    "description": "one of the events: `data` is the endpoint, or `id` and `tenant` of one that was removed, or empty",
+    "properties": {
+        "id": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+        "event": {"enum": ["changed", "removed", "synced", "reset"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+    "required": ["event", "data"],
+}
 
 
 @router.get(
     "/endpoints:watch",
     response_class=StreamingResponse,
-    responses={200: {"content": {EVENTS_CONTENT_TYPE: {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {EVENTS_CONTENT_TYPE: {"schema": _EVENT}}}},
 )
 async def watch_endpoints(
     request: Request,
