@@ -31,7 +31,8 @@ VARIABLES: Mapping[str, str] = {
     "TENANTRY_TEAM_SCOPING": "`off` lets every key of a tenant use every endpoint of it, whatever teams they have; "
     "default: on",
     "TENANTRY_AUDIT_RETENTION": "days for which audit events are kept; default: 400",
-    "TENANTRY_API_KEY": "a customer's key, for `tenantry endpoint chat`",
+    "TENANTRY_API_KEY": "the key that the command line sends instead of the operator's: a customer's, or any other; "
+    "`tenantry endpoint chat` wants a customer's",
     "TENANTRY_CLIENT_CERT": "PEM: our client certificate towards tenants' Gateways",
     "TENANTRY_CLIENT_KEY": "PEM: its private key",
     "TENANTRY_SERVER_CA": "PEM: who signs the certificates of tenants' Gateways",
@@ -46,6 +47,7 @@ VARIABLES: Mapping[str, str] = {
 
 
 _LONGEST_SECRET = 512
+_NO_SECRET = f"not one line of 1 to {_LONGEST_SECRET} visible ASCII characters"
 _MOST_DAYS = 36_500
 
 
@@ -134,8 +136,12 @@ def read_gateway_key(settings: Settings) -> str:
 
 
 def read_api_key(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The customer's key of `TENANTRY_API_KEY`, or None."""
-    return environ.get("TENANTRY_API_KEY") or None
+    """The key of `TENANTRY_API_KEY`, or None. Raises RejectedError that never shows it."""
+    secret = environ.get("TENANTRY_API_KEY", "").strip()
+    if secret and not _is_secret(secret):  # else the HTTP library would show it in its own error
+        hint = "make a key with `tenantry key create TENANT` and export it as it is"
+        raise RejectedError(f"reading TENANTRY_API_KEY: {_NO_SECRET}", reason="BadApiKey", hint=hint)
+    return secret or None
 
 
 def parse_listen(variable: str, value: str) -> Listen:
@@ -158,10 +164,13 @@ def _secret(what: str, file: Path, *, hint: str) -> str:
         raise RejectedError(f"reading the {what} `{file}`: {error.strerror}", reason="NoSecret", hint=hint) from error
     except UnicodeDecodeError:
         secret = ""
-    if not secret.isprintable() or not 0 < len(secret) <= _LONGEST_SECRET:
-        fact = f"not one line of 1 to {_LONGEST_SECRET} visible ASCII characters"
-        raise RejectedError(f"reading the {what} `{file}`: {fact}", reason="NoSecret", hint=hint)
+    if not _is_secret(secret):
+        raise RejectedError(f"reading the {what} `{file}`: {_NO_SECRET}", reason="NoSecret", hint=hint)
     return secret
+
+
+def _is_secret(text: str) -> bool:
+    return text.isascii() and text.isprintable() and 0 < len(text) <= _LONGEST_SECRET
 
 
 def _switch(environ: Mapping[str, str], variable: str, *, default: bool) -> bool:

@@ -7,23 +7,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from provisioner.cli import endpoint_changes, endpoint_watch
 from provisioner.cli.operation import (
     IdempotencyOption,
+    MatchOption,
     TimeoutOption,
     WaitOption,
     finish,
     new_idempotency_key,
 )
-from provisioner.cli.output import Format, OutputOption, print_error, print_json, print_table, print_view, say
+from provisioner.cli.output import (
+    Format,
+    OutputOption,
+    print_error,
+    print_fields,
+    print_json,
+    print_table,
+    print_view,
+    say,
+)
+from provisioner.cli.references import ReferenceArgument
 from provisioner.cli.session import collect, send
 from provisioner.domain.errors import RejectedError
 
 if TYPE_CHECKING:
+    from provisioner.client.call import Tagged
+    from provisioner.client.visible_calls import VisibleEndpoint
     from provisioner.wire.endpoint import EndpointView
 
-app = typer.Typer(name="endpoint", help="Endpoints: what customers own and call.", no_args_is_help=True)
-
-ReferenceArgument = Annotated[str, typer.Argument(help="ep-… or tenant/name.")]
+app = typer.Typer(name="endpoint")
 
 
 @app.command("create")
@@ -48,16 +60,21 @@ def create_endpoint(
 
     Example: tenantry endpoint create -f REQUEST.yaml --wait
     """
+    from provisioner.cli.customer import finish_as_customer
     from provisioner.cli.requestfile import read_request
-    from provisioner.client import endpoint_calls
+    from provisioner.client import visible_calls
+    from provisioner.wire.endpoint import CustomerEndpointView
 
     request = read_request(file)
     key = idempotency_key or new_idempotency_key()
     try:
-        accepted = send(endpoint_calls.create_endpoint(request.body, idempotency_key=key))
+        accepted = send(visible_calls.create_endpoint(request.body, idempotency_key=key))
     except RejectedError as error:
         print_error(error, file=request.name, lines=request.lines)
         raise typer.Exit(1) from error
+    if isinstance(accepted, CustomerEndpointView):
+        finish_as_customer(accepted, ("Ready",), wait=wait, timeout=timeout, output=output)
+        return
     finish(accepted.operation, wait=wait, timeout=timeout, output=output)
     if wait and accepted.endpoint:
         say(f"hint: it answers at {accepted.endpoint.url} as model `{accepted.endpoint.model.alias}`")
@@ -67,31 +84,66 @@ def create_endpoint(
 def list_endpoints(
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None, output: OutputOption = Format.TABLE
 ) -> None:
-    """List endpoints.
+    """List the endpoints that the key reaches.
 
     Example: tenantry endpoint list --tenant acme
     """
-    from provisioner.client import endpoint_calls
+    from provisioner.client import visible_calls
 
-    endpoints = collect(endpoint_calls.list_endpoints(tenant))
+    endpoints = collect(visible_calls.list_endpoints(tenant))
     if output is Format.JSON:
         print_json([endpoint.model_dump(mode="json", by_alias=True) for endpoint in endpoints])
         return
     print_table(
         ("endpoint", "name", "model", "phase", "stage", "url"),
-        [(e.id, f"{e.tenant}/{e.name}", e.model.id, e.phase, e.stage or "-", e.url) for e in endpoints],
+        [_row(endpoint) for endpoint in endpoints],
     )
+
+
+def _row(endpoint: VisibleEndpoint) -> tuple[str, ...]:
+    from provisioner.wire.endpoint import CustomerEndpointView
+
+    if isinstance(endpoint, CustomerEndpointView):
+        name, model = endpoint.name, endpoint.model
+    else:
+        name, model = f"{endpoint.tenant}/{endpoint.name}", endpoint.model.id
+    return endpoint.id, name, model, endpoint.phase, endpoint.stage or "-", endpoint.url
 
 
 @app.command("show")
 def show_endpoint(reference: ReferenceArgument, output: OutputOption = Format.TABLE) -> None:
-    """Show an endpoint: status with its stages, URL, model, and the ids behind it.
+    """Show an endpoint: status with its stages, URL, model, and the ids behind it. A customer's key is shown status,
+    stage, URL, usage and errors.
 
     Example: tenantry endpoint show acme/chat
     """
-    from provisioner.client import endpoint_calls
+    from provisioner.client import visible_calls
 
-    print_view(send(endpoint_calls.get_endpoint(reference)), output)
+    print_view(send(visible_calls.get_endpoint(reference)), output)
+
+
+@app.command("inspect")
+def inspect_endpoint(reference: ReferenceArgument, output: OutputOption = Format.TABLE) -> None:
+    """Show where an endpoint stands: project, tenant cluster, node type, template version and route, and the etag for
+    `--if-match`. For the provider's keys.
+
+    Example: tenantry endpoint inspect acme/chat
+    """
+    from provisioner.client import endpoint_calls
+    from provisioner.client.call import tagged
+
+    fields = _place(send(tagged(endpoint_calls.get_endpoint(reference))))
+    if output is Format.JSON:
+        print_json(fields)
+    else:
+        print_fields(fields)
+
+
+def _place(found: Tagged[EndpointView]) -> dict[str, object]:
+    view = found.value
+    name = f"{view.tenant}/{view.name}"
+    behind = view.identifiers.model_dump(mode="json", by_alias=True)
+    return {"endpoint": view.id, "name": name, "tier": view.tier, "region": view.region, **behind, "etag": found.etag}
 
 
 @app.command("export")
@@ -114,17 +166,27 @@ def delete_endpoint(
     wait: WaitOption = False,
     timeout: TimeoutOption = "30m",
     idempotency_key: IdempotencyOption = None,
+    if_match: MatchOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete an endpoint and give everything behind it back.
 
     Example: tenantry endpoint delete acme/chat --wait
     """
-    from provisioner.client import endpoint_calls
+    from provisioner.cli.customer import finish_as_customer
+    from provisioner.client import visible_calls
+    from provisioner.wire.endpoint import CustomerEndpointView
 
     key = idempotency_key or new_idempotency_key()
-    operation = send(endpoint_calls.delete_endpoint(reference, idempotency_key=key))
-    finish(operation, wait=wait, timeout=timeout, output=output)
+    answer = send(visible_calls.delete_endpoint(reference, idempotency_key=key, if_match=if_match))
+    if isinstance(answer, CustomerEndpointView):
+        finish_as_customer(answer, (visible_calls.GONE,), wait=wait, timeout=timeout, output=output)
+    else:
+        finish(answer, wait=wait, timeout=timeout, output=output)
+
+
+endpoint_changes.register(app)
+endpoint_watch.register(app)
 
 
 @app.command("chat")
@@ -140,7 +202,7 @@ def chat_endpoint(
     """
     import asyncio
 
-    from provisioner.client import endpoint_calls
+    from provisioner.client import visible_calls
     from provisioner.client.inference import stream_chat
     from provisioner.settings import read_api_key
 
@@ -153,9 +215,8 @@ def chat_endpoint(
         )
     alias = reference.rpartition("/")[2]
     if url is None:
-        endpoint = send(endpoint_calls.get_endpoint(reference))
-        require_chat(endpoint)
-        url, alias = endpoint.url, endpoint.model.alias
+        endpoint = send(visible_calls.get_endpoint(reference))
+        url, alias = endpoint.url, chat_alias(endpoint)
 
     async def talk() -> None:
         async for piece in stream_chat(url, secret, alias=alias, text=text, max_tokens=max_tokens):
@@ -165,11 +226,14 @@ def chat_endpoint(
     asyncio.run(talk())
 
 
-def require_chat(endpoint: EndpointView) -> None:
-    """Refuse what cannot chat, for example a speech model."""
+def chat_alias(endpoint: VisibleEndpoint) -> str:
+    """The name to send in requests. RejectedError for what is known not to chat, for example a speech model."""
+    if isinstance(endpoint.model, str):  # a customer's view, which does not say of which kind it is
+        return endpoint.model
     if endpoint.model.kind != "chat":
         raise RejectedError(
-            f"chatting with `{endpoint.tenant}/{endpoint.name}`: it serves {endpoint.model.kind}, not chat",
+            f"chatting with `{endpoint.name}`: it serves {endpoint.model.kind}, not chat",
             reason="UnsupportedModelKind",
             hint="use the path of its kind, for example /v1/audio/transcriptions for speech",
         )
+    return endpoint.model.alias

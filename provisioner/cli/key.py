@@ -1,52 +1,80 @@
-"""`tenantry key`: API keys of tenants. A secret is shown once, when it is made."""
+"""`tenantry key`: API keys. A secret is shown once, when it is made."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from provisioner.cli.operation import new_idempotency_key
+from provisioner.cli.operation import IdempotencyOption, new_idempotency_key
+from provisioner.cli.options import add_command
 from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view, say
 from provisioner.cli.session import collect, send
+from provisioner.domain.access import AccessRole, Scope
 
-app = typer.Typer(name="key", help="API keys of tenants.", no_args_is_help=True)
+app = typer.Typer(name="key")
+
+TenantArgument = Annotated[str | None, typer.Argument(help="Whose key it is; without, it reaches every tenant.")]
+NameOption = Annotated[str, typer.Option("--name", help="What it is for.")]
+RoleOption = Annotated[AccessRole, typer.Option("--role", help="What it may do.")]
+ScopeOption = Annotated[
+    list[Scope] | None,
+    typer.Option("--scope", metavar="NOUN:ACTION", help="Only this of what the role may; again for more."),
+]
+TeamOption = Annotated[str | None, typer.Option("--team", help="Only for endpoints of this team.")]
+EndpointOption = Annotated[
+    list[str] | None, typer.Option("--endpoint", help="Only for this endpoint; may be given again.")
+]
+ExpiryOption = Annotated[datetime | None, typer.Option("--expires-at", help="When it stops, in UTC.")]
 
 
-@app.command("create")
-def create_key(
-    tenant: Annotated[str, typer.Argument(help="Whose key it is.")],
-    name: Annotated[str, typer.Option(help="What it is for.")] = "default",
-    team: Annotated[str | None, typer.Option(help="Only for endpoints of this team.")] = None,
-    endpoints: Annotated[
-        list[str] | None, typer.Option("--endpoint", help="Only for this endpoint; may be given again.")
-    ] = None,
-    expires_at: Annotated[datetime | None, typer.Option(help="When it stops, in UTC.")] = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Create a key and print it, this one time.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """What a key is asked for with."""
 
-    Example: tenantry key create acme --name ci
+    tenant: TenantArgument = None
+    name: NameOption = "default"
+    role: RoleOption = AccessRole.CUSTOMER
+    scopes: ScopeOption = None
+    team: TeamOption = None
+    endpoints: EndpointOption = None
+    expires_at: ExpiryOption = None
+    idempotency_key: IdempotencyOption = None
+    output: OutputOption = Format.TABLE
+
+
+def create_key(wanted: NewKey) -> None:
+    """Create a key and print it, this one time. A customer's key calls its tenant's endpoints; the other roles are for
+    the API.
+
+    Examples: tenantry key create acme --name ci · tenantry key create --role viewer --name dashboard · tenantry key
+    create acme --role operator --scope endpoints:read --scope endpoints:write --name automation
     """
     from datetime import UTC
 
     from provisioner.client import key_calls
+    from provisioner.client.call import present
 
-    created = send(
-        key_calls.create_key(
-            {
-                "tenant": tenant,
-                "name": name,
-                "team": team,
-                "endpoints": endpoints or None,
-                "expiresAt": expires_at.replace(tzinfo=UTC).isoformat() if expires_at else None,
-            },
-            idempotency_key=new_idempotency_key(),
-        )
+    body = present(
+        {
+            "tenant": wanted.tenant,
+            "name": wanted.name,
+            "role": wanted.role,
+            "scopes": wanted.scopes or None,
+            "team": wanted.team,
+            "endpoints": wanted.endpoints or None,
+            "expiresAt": wanted.expires_at.replace(tzinfo=UTC).isoformat() if wanted.expires_at else None,
+        }
     )
-    print_view(created, output)
-    say("hint: keep the secret now, it cannot be shown again")
+    key = wanted.idempotency_key or new_idempotency_key()
+    created = send(key_calls.create_key(body, idempotency_key=key))
+    print_view(created, wanted.output)
+    say(f"hint: {created.hint or 'keep the secret now, it cannot be shown again'}")
+
+
+add_command(app, "create", NewKey, create_key)
 
 
 @app.command("list")
@@ -64,8 +92,8 @@ def list_keys(
         print_json([key.model_dump(mode="json", by_alias=True) for key in keys])
         return
     print_table(
-        ("key", "name", "role", "tenant", "prefix", "expires", "revoked"),
-        [(k.id, k.name, k.role, k.tenant, f"{k.prefix}…", k.expires_at, k.revoked_at) for k in keys],
+        ("key", "name", "role", "tenant", "prefix", "last used", "expires", "revoked"),
+        [(k.id, k.name, k.role, k.tenant, f"{k.prefix}…", k.last_used_at, k.expires_at, k.revoked_at) for k in keys],
     )
 
 

@@ -12,12 +12,15 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+import typer.core
+import typer.main
 
-from provisioner.cli import endpoint, key, lint, model, operation, plan, preview, process, tenant, tier
+from provisioner.cli import lint, plan, preview, process, usage
 from provisioner.cli.output import print_error, say
 from provisioner.domain.errors import InvariantError, RetryableError, TenantryError
 
@@ -47,16 +50,50 @@ app = typer.Typer(
     name="tenantry",
     epilog="Start with `tenantry demo`: a live endpoint on this machine, no cluster and no GPU needed.",
     no_args_is_help=True,
-    rich_markup_mode=None,  # plain help costs a quarter of the time and reads the same in a pipe
+    rich_markup_mode=None,  # plain help costs a quarter of the time and reads the same in a pipe; also below
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+NOUNS: Mapping[str, str] = {
+    "tier": "Tiers: isolation, limits and promise sold.",
+    "model": "Models: serving defaults (master) and provenance (card).",
+    "tenant": "Tenants: customers of the provider.",
+    "team": "Teams: parts of a tenant.",
+    "project": "Projects: what a tenant may use of a tier.",
+    "endpoint": "Endpoints: what customers own and call.",
+    "operation": "Operations: durable changes and their steps.",
+    "key": "API keys: of tenants, and of the provider's own people and programs.",
+    "audit": "The audit log: who changed what.",
+    "orphan": "Orphans: what is left of endpoints that are gone.",
+}
+"""Each has its commands in the module of its name."""
+
+
+class Noun(typer.core.TyperGroup):
+    """The commands of a noun, imported when they are asked for: `--help` needs none of them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        return [*self._loaded().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One of them, or None."""
+        return self._loaded().get_command(ctx, cmd_name)
+
+    def _loaded(self) -> Any:
+        whole = typer.Typer(rich_markup_mode=None)
+        whole.add_typer(import_module(f"provisioner.cli.{self.name}").app)
+        return typer.main.get_group(whole).commands[self.name or ""]
+
+
 process.register(app)
 plan.register(app)
 lint.register(app)
 preview.register(app)
-for noun in (tier, model, tenant, endpoint, operation, key):
-    app.add_typer(noun.app)
+for noun, told in NOUNS.items():
+    app.add_typer(typer.Typer(name=noun, help=told, cls=Noun, no_args_is_help=True))
+usage.register(app)
 
 
 def _print_version(asked: bool) -> None:

@@ -23,7 +23,7 @@ from provisioner.cli.output import (
 from provisioner.cli.session import collect, send
 from provisioner.domain.errors import RejectedError
 
-app = typer.Typer(name="model", help="Models: serving defaults (master) and provenance (card).", no_args_is_help=True)
+app = typer.Typer(name="model")
 
 
 @app.command("list")

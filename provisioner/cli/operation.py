@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view, say
-from provisioner.cli.session import call_api, send
+from provisioner.cli.session import ask, send
 from provisioner.domain.errors import InvariantError, RejectedError, RetryableError, TenantryError
-from provisioner.settings import read_settings
 
 if TYPE_CHECKING:
     from provisioner.client.client import Client
     from provisioner.wire.operation import OperationView
 
-app = typer.Typer(name="operation", help="Operations: durable changes and their steps.", no_args_is_help=True)
+app = typer.Typer(name="operation")
 
 
 def parse_duration(text: str) -> float:
@@ -44,6 +44,29 @@ IdempotencyOption = Annotated[
     str | None,
     typer.Option("--idempotency-key", help="Sending the same request again with the same key changes nothing."),
 ]
+MatchOption = Annotated[
+    str | None,
+    typer.Option("--if-match", metavar="ETAG", help="Refuse if it changed since it was shown with this etag."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """The options of every command that asks for an operation."""
+
+    wait: WaitOption = False
+    timeout: TimeoutOption = "30m"
+    idempotency_key: IdempotencyOption = None
+    output: OutputOption = Format.TABLE
+
+    @property
+    def key(self) -> str:
+        """The idempotency key that was given, or a new one."""
+        return self.idempotency_key or new_idempotency_key()
+
+    def finish(self, operation: OperationView) -> None:
+        """Print the operation, after following it to its end if asked."""
+        finish(operation, wait=self.wait, timeout=self.timeout, output=self.output)
 
 
 @app.command("list")
@@ -56,7 +79,10 @@ def list_operations(
     """
     from provisioner.client import operation_calls
 
-    operations = send(operation_calls.list_operations(tenant)).items
+    page = send(operation_calls.list_operations(tenant))
+    operations = page.items
+    if page.next_cursor is not None:
+        say(f"hint: these are the newest {len(operations)}; there are more")
     if output is Format.JSON:
         print_json([operation.model_dump(mode="json", by_alias=True) for operation in operations])
         return
@@ -99,15 +125,30 @@ def wait_operation(
     )
 
 
-def finish(operation: OperationView, *, wait: bool, timeout: str, output: Format) -> None:
-    """Print the operation, after following it to its end if asked. Exits 1, 2 or 5 when it did not succeed."""
+@app.command("cancel")
+def cancel_operation(
+    operation: Annotated[str, typer.Argument(help="Operation id, op-…")],
+    wait: WaitOption = False,
+    timeout: TimeoutOption = "30m",
+    idempotency_key: IdempotencyOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Undo an operation from wherever it came to. One that has succeeded or failed, or that only removes, is
+    refused.
+
+    Example: tenantry operation cancel op-7f3a9c2b1d4e5f6a --wait
+    """
+    from provisioner.client import operation_calls
+
+    key = idempotency_key or new_idempotency_key()
+    cancelled = send(operation_calls.cancel_operation(operation, idempotency_key=key))
+    finish(cancelled, wait=wait, timeout=timeout, output=output, wanted="cancelled")
+
+
+def finish(operation: OperationView, *, wait: bool, timeout: str, output: Format, wanted: str = "succeeded") -> None:
+    """Print the operation, after following it to its end if asked. Exits 1, 2 or 5 when that is another than wanted."""
     if wait:
-        seconds = parse_duration(timeout)
-        try:
-            operation = call_api(read_settings(), lambda client: follow(client, operation, timeout_seconds=seconds))
-        except KeyboardInterrupt:
-            say(f"hint: it goes on without you; follow it with `tenantry operation wait {operation.id}`")
-            raise
+        operation = follow_to_end(operation, timeout)
     if output is Format.JSON:
         print_json(operation.model_dump(mode="json", by_alias=True))
     else:
@@ -117,12 +158,28 @@ def finish(operation: OperationView, *, wait: bool, timeout: str, output: Format
         )
     if not wait and not operation.is_final:
         say(f"hint: follow it with `tenantry operation wait {operation.id}`")
-    elif wait and operation.state != "succeeded":
+    elif wait:
+        require_success(operation, wanted)
+
+
+def require_success(operation: OperationView, wanted: str = "succeeded") -> None:
+    """Raise what an operation that has ended in another state is for the caller."""
+    if operation.state != wanted:
         raise operation_error(operation)
 
 
-def follow(client: Client, operation: OperationView, *, timeout_seconds: float) -> OperationView:
+def follow_to_end(operation: OperationView, timeout: str) -> OperationView:
     """Show progress until the operation has ended; its last view."""
+    seconds = parse_duration(timeout)
+    try:
+        return ask(lambda client: follow(client, operation, timeout_seconds=seconds))
+    except KeyboardInterrupt:
+        say(f"hint: it goes on without you; follow it with `tenantry operation wait {operation.id}`")
+        raise
+
+
+def follow(client: Client, operation: OperationView, *, timeout_seconds: float) -> OperationView:
+    """The same, with this client and a timeout in seconds."""
     from provisioner.cli.progress import show_progress
     from provisioner.client import operation_calls
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated
 
 import typer
 
 from provisioner.cli.catalog import CatalogOption
+from provisioner.cli.options import add_command
 from provisioner.cli.output import print_tables, print_text, say
 from provisioner.domain.errors import RejectedError
 from provisioner.preview.printed import Output
@@ -67,16 +67,7 @@ class Options:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-
-    def run(**given: Any) -> None:
-        preview(Options(**given))
-
-    hints = get_type_hints(Options, include_extras=True)
-    told = inspect.signature(Options)
-    named = [parameter.replace(annotation=hints[name]) for name, parameter in told.parameters.items()]
-    run.__signature__ = told.replace(parameters=named, return_annotation=None)  # type: ignore[attr-defined]
-    run.__annotations__ = hints
-    app.command("preview", help=inspect.getdoc(preview))(run)
+    add_command(app, "preview", Options, preview)
 
 
 def preview(options: Options) -> None:

@@ -5,10 +5,12 @@ The only place where commands meet the network; a command says what is to be ask
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from provisioner.settings import Settings, read_operator_key, read_settings
+from provisioner.domain.errors import NotFoundError, RejectedError
+from provisioner.settings import Settings, read_api_key, read_operator_key, read_settings
 
 if TYPE_CHECKING:
     from provisioner.client.call import Call, Flow
@@ -18,18 +20,53 @@ T = TypeVar("T")
 
 
 def send(call: Call[T]) -> T:
-    """Carry out one call to the API that the environment names."""
-    return call_api(read_settings(), lambda client: client.send(call))
+    """Carry out one call to the API that the environment names, with the key that it names."""
+    return ask(lambda client: client.send(call))
 
 
 def collect(flow: Flow[T]) -> list[T]:
     """Everything that a flow of calls to that API tells."""
-    return call_api(read_settings(), lambda client: client.collect(flow))
+    return ask(lambda client: client.collect(flow))
+
+
+def each(flow: Flow[T]) -> Iterator[T]:
+    """What a flow of calls to that API tells, as it comes."""
+    settings = read_settings()
+    with _telling_whose_key(), _client(settings, _key(settings)) as client:
+        yield from client.each(flow)
+
+
+def ask(request: Callable[[Client], T]) -> T:
+    """Run `request` with a client of the API that the environment names: with the key of TENANTRY_API_KEY, or the
+    operator's where there is none."""
+    settings = read_settings()
+    with _telling_whose_key(), _client(settings, _key(settings)) as client:
+        return request(client)
 
 
 def call_api(settings: Settings, request: Callable[[Client], T]) -> T:
-    """Run `request` with a client of the API that the settings name."""
+    """Run `request` with a client of the API that the settings name, as the operator, whatever the environment says."""
+    with _client(settings, read_operator_key(settings)) as client:
+        return request(client)
+
+
+@contextmanager
+def _telling_whose_key() -> Iterator[None]:
+    """Say of a refusal that it may be the key's: to a customer's, what is the provider's does not exist."""
+    try:
+        yield
+    except (NotFoundError, RejectedError) as error:
+        if read_api_key():
+            hint = "asked with the key of TENANTRY_API_KEY; unset TENANTRY_API_KEY to ask as the operator"
+            error.hint = f"{error.hint}; {hint}" if error.hint else hint
+        raise
+
+
+def _client(settings: Settings, key: str) -> Client:
     from provisioner.client.client import Client
 
-    with Client(settings.url, read_operator_key(settings)) as client:
-        return request(client)
+    return Client(settings.url, key)
+
+
+def _key(settings: Settings) -> str:
+    return read_api_key() or read_operator_key(settings)

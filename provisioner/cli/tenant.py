@@ -10,7 +10,7 @@ from provisioner.cli.operation import IdempotencyOption, TimeoutOption, WaitOpti
 from provisioner.cli.output import Format, OutputOption, print_json, print_table
 from provisioner.cli.session import collect, send
 
-app = typer.Typer(name="tenant", help="Tenants: customers of the provider.", no_args_is_help=True)
+app = typer.Typer(name="tenant")
 
 
 @app.command("create")
@@ -38,6 +38,28 @@ def create_tenant(
         )
     )
     finish(operation, wait=wait, timeout=timeout, output=output)
+
+
+@app.command("offboard")
+def offboard_tenant(
+    name: Annotated[str, typer.Argument(help="Name of the tenant.")],
+    delete_endpoints: Annotated[
+        bool, typer.Option("--delete-endpoints", help="Delete its endpoints first, instead of refusing.")
+    ] = False,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = "30m",
+    idempotency_key: IdempotencyOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Give a tenant up: its keys stop, its projects go, at last itself.
+
+    Example: tenantry tenant offboard acme --delete-endpoints --wait
+    """
+    from provisioner.client import tenant_calls
+
+    key = idempotency_key or new_idempotency_key()
+    call = tenant_calls.offboard_tenant(name, delete_endpoints=delete_endpoints, idempotency_key=key)
+    finish(send(call), wait=wait, timeout=timeout, output=output)
 
 
 @app.command("list")

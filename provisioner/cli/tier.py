@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from provisioner.settings import Settings
     from provisioner.wiring.publishing import Proposal
 
-app = typer.Typer(name="tier", help="Tiers: isolation, limits and promise sold.", no_args_is_help=True)
+app = typer.Typer(name="tier")
 
 
 @app.command("list")

@@ -92,10 +92,18 @@ def serving(folder: Path) -> Iterator[Served]:
     finally:
         loop.call_soon_threadsafe(stop.set)
         served.result(30)
-        asyncio.run_coroutine_threadsafe(services.store.close(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(_close(services), loop).result(30)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+async def _close(services: Services) -> None:
+    await services.store.close()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:  # a watch that went away while it asked leaves the end of its connection behind
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 async def _services(folder: Path, clock: SteppedClock) -> Services:
@@ -108,4 +116,5 @@ async def _services(folder: Path, clock: SteppedClock) -> Services:
         clock=clock,
         ids=CountingIds(),
         gateway_key_digest=key_digest(GATEWAY_KEY),
+        customers_create=True,
     )

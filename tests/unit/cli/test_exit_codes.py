@@ -187,7 +187,7 @@ def test_who_stops_waiting_is_told_how_to_go_on(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("provisioner.cli.operation.call_api", interrupted)
+    monkeypatch.setattr("provisioner.cli.operation.ask", interrupted)
     with pytest.raises(KeyboardInterrupt):
         finish_as("running", wait=True)
     assert "tenantry operation wait op-1" in capsys.readouterr().err

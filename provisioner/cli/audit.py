@@ -1,0 +1,93 @@
+"""`tenantry audit`: who changed what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from provisioner.cli.moments import SinceOption, UntilOption, moment_of
+from provisioner.cli.options import add_command
+from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_text, say
+from provisioner.cli.session import each
+
+if TYPE_CHECKING:
+    from provisioner.client.audit_calls import Wanted
+
+app = typer.Typer(name="audit")
+
+TenantOption = Annotated[str | None, typer.Option("--tenant", help="Only what belongs to this tenant.")]
+ActorOption = Annotated[str | None, typer.Option("--actor", help="Only this one's, for example admin:bootstrap.")]
+ActionOption = Annotated[str | None, typer.Option("--action", help="Only this, for example endpoint.delete.")]
+SubjectOption = Annotated[str | None, typer.Option("--subject", help="Only about this one, for example ep-….")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="The newest, at most so many.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which events."""
+
+    since: SinceOption = None
+    until: UntilOption = None
+    tenant: TenantOption = None
+    actor: ActorOption = None
+    action: ActionOption = None
+    subject: SubjectOption = None
+
+    def wanted(self) -> Wanted:
+        """The same, as the API is asked."""
+        from provisioner.client.audit_calls import Wanted
+
+        return Wanted(
+            since=moment_of(self.since),
+            until=moment_of(self.until),
+            tenant=self.tenant,
+            actor=self.actor,
+            action=self.action,
+            subject=self.subject,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing(Filter):
+    """How many of them, and how they are printed."""
+
+    limit: LimitOption = 100
+    output: OutputOption = Format.TABLE
+
+
+def list_events(options: Listing) -> None:
+    """List what was changed by whom, the newest first.
+
+    Example: tenantry audit list --since 24h --tenant acme --action endpoint.delete
+    """
+    from provisioner.client import audit_calls
+
+    found = list(islice(each(audit_calls.list_events(options.wanted())), options.limit + 1))
+    events = found[: options.limit]
+    if len(found) > options.limit:
+        say(f"hint: these are the newest {options.limit}; raise --limit, or see `tenantry audit export`")
+    if options.output is Format.JSON:
+        print_json([event.model_dump(mode="json", by_alias=True) for event in events])
+        return
+    print_table(
+        ("event", "at", "actor", "action", "tenant", "subject", "outcome", "operation"),
+        [(e.id, e.at, e.actor, e.action, e.tenant, e.subject, e.outcome, e.operation) for e in events],
+    )
+
+
+def export_events(options: Filter) -> None:
+    """Print every event until now, the oldest first, as JSON lines.
+
+    Example: tenantry audit export --since 2026-01-01 > audit.jsonl
+    """
+    from provisioner.client import audit_calls
+
+    for event in each(audit_calls.export_events(options.wanted())):
+        print_text(event.model_dump_json(by_alias=True))
+
+
+add_command(app, "list", Listing, list_events)
+add_command(app, "export", Filter, export_events)
