@@ -67,4 +67,14 @@ def _check(form: TenantForm, *, catalog: Catalog, site: Site) -> list[Finding]:
         elif len(site.project_namespace_prefix + project_name(form.name, tier)) > MAX_NAMESPACE_LENGTH:
             message = f"reading tenant: the namespace of its project of tier `{tier}` would be too long"
             findings.append(Finding(reason="NameTooLong", message=message, field="name", hint="choose a shorter name"))
+        elif twin := _tier_of_same_project(form.name, tier, catalog):
+            message = f"reading tenant: its project of tier `{tier}` would have the name of another's of tier `{twin}`"
+            findings.append(Finding(reason="ReservedName", message=message, field="name", hint="choose another name"))
     return findings
+
+
+def _tier_of_same_project(tenant: str, tier: str, catalog: Catalog) -> str | None:
+    """The tier, if any, whose project for a tenant with a shorter name is called like this one: `acme-eu` and `shared`
+    give the same name as `acme` and `eu-shared`."""
+    suffixes = {name: name.removesuffix(f"-{tier}") for name in catalog.tiers if name.endswith(f"-{tier}")}
+    return next((name for name, suffix in suffixes.items() if tenant.endswith(f"-{suffix}")), None)

@@ -200,7 +200,7 @@ def test_keys_users_can_provision_and_cannot_administer() -> None:
             assert not {"clusters", "roles", "secrets", "teams", "users"} & set(rule["resources"])
     bootstrap = of_kind("ClusterRole")["tenantry-bootstrap"]["rules"]
     removed = {resource for rule in bootstrap if "delete" in rule["verbs"] for resource in rule["resources"]}
-    assert removed == {kind.plural for kind in PRUNED}
+    assert removed == {"projects", *(kind.plural for kind in PRUNED)}
     runtime = of_kind("ClusterRole")["tenantry-runtime"]["rules"]
     assert {verb for rule in runtime for verb in rule["verbs"]} == {"get"}
     assert all(key["spec"]["ttl"] > 0 for key in of_kind("OwnedAccessKey").values())

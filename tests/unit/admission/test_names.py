@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from provisioner.admission.key import KeyForm
@@ -32,3 +34,26 @@ def test_a_display_name_may_be_in_any_script(name: str) -> None:
     raw = {"name": "acme", "displayName": name, "tiers": ["dedicated", "dedicated"]}
     tenant = admit_tenant(raw, catalog=small_catalog(), site=small_site())
     assert (tenant.display_name, tenant.tiers) == (name, ("dedicated",))
+
+
+@pytest.mark.parametrize(
+    ("name", "tiers", "is_refused"),
+    [
+        ("acme-eu", ["shared"], True),
+        ("eu", ["shared"], False),
+        ("acme", ["eu-shared"], False),
+        ("acme-eu", ["eu-shared"], False),
+        ("acme-us", ["shared"], False),
+    ],
+)
+def test_no_two_tenants_get_one_project(name: str, tiers: list[str], is_refused: bool) -> None:
+    """Ledger: TEN-12. `acme-eu` of tier `shared` and `acme` of tier `eu-shared` would share `acme-eu-shared`."""
+    catalog = small_catalog()
+    catalog = replace(catalog, tiers={**catalog.tiers, "eu-shared": catalog.tiers["shared"]})
+    raw = {"name": name, "tiers": tiers}
+    if not is_refused:
+        assert admit_tenant(raw, catalog=catalog, site=small_site()).name == name
+        return
+    with pytest.raises(RejectedError) as refused:
+        admit_tenant(raw, catalog=catalog, site=small_site())
+    assert [finding.reason for finding in refused.value.findings] == ["ReservedName"]
