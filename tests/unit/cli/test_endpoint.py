@@ -35,3 +35,14 @@ def test_a_key_that_cannot_be_one_is_never_shown(
     monkeypatch.setenv("TENANTRY_API_KEY", "same\ntnt-secret")
     assert main(["endpoint", "chat", "chat", "Hello", "--url", "http://127.0.0.1:1/v1"]) == 1
     assert "tnt-secret" not in capsys.readouterr().err
+
+
+def test_a_customers_view_is_enough_to_chat(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ledger: SEC-08"""
+    monkeypatch.setenv("TENANTRY_API_KEY", "tnt-secret")
+    seen = SimpleNamespace(name="chat", url="http://127.0.0.1:1/v1", model="chat")
+    monkeypatch.setattr(endpoint, "send", lambda _: seen)
+    assert main(["endpoint", "chat", "acme/chat", "Hello"]) == 5
+    assert "calling `http://127.0.0.1:1/v1`" in capsys.readouterr().err
