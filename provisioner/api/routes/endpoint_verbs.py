@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
@@ -26,6 +26,7 @@ from provisioner.domain.finding import Finding, unknown_name_hint
 from provisioner.domain.ids import KeyId
 from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.origin import Origin
 from provisioner.endpoints.draining import DRAIN_SECONDS
 from provisioner.endpoints.rotate_key import OVERLAP_SECONDS, new_rotation
 from provisioner.endpoints.submit import new_operation
@@ -56,10 +57,9 @@ async def warm_endpoint(
     """Wake an endpoint that sleeps, or bring back one that was drained; one that is awake succeeds at once. Asked for
     again while it goes on, the same operation is answered. One that may sleep is kept awake for a minute first."""
     raw, endpoint = await read_asked(request), await find_endpoint(reference, services.store, caller)
-    require_match(endpoint, if_match)
     read_form(EmptyForm, raw)
-    made = _made(Verb.ENDPOINT_WARM, endpoint, {}, request, services, idempotency_key)
-    return await _submitted_once(made, endpoint, response, services)
+    asked = _Asked(Verb.ENDPOINT_WARM, endpoint, {}, origin_of(request, idempotency_key, {}), if_match)
+    return await _submitted_once(asked, response, services)
 
 
 @router.post("/endpoints/{reference:path}:restart", status_code=202, openapi_extra=body_of(EmptyForm))
@@ -75,11 +75,10 @@ async def restart_endpoint(
     """Replace every pod, one after another, on the same volumes and under the same URL. With one replica there is a
     gap, of which `hint` tells. Asked for again while it goes on, the same operation is answered."""
     raw, endpoint = await read_asked(request), await find_endpoint(reference, services.store, caller)
-    require_match(endpoint, if_match)
     read_form(EmptyForm, raw)
-    operation, changed = _made(Verb.ENDPOINT_RESTART, endpoint, {}, request, services, idempotency_key)
-    hint = _GAP if await _replicas(endpoint, services) == 1 else None
-    return await _submitted_once((replace(operation, hint=hint), changed), endpoint, response, services)
+    origin, hint = origin_of(request, idempotency_key, {}), _GAP if await _replicas(endpoint, services) == 1 else None
+    asked = _Asked(Verb.ENDPOINT_RESTART, endpoint, {}, origin, if_match, hint)
+    return await _submitted_once(asked, response, services)
 
 
 @router.post("/endpoints/{reference:path}:drain", status_code=202, openapi_extra=body_of(DrainForm))
@@ -95,11 +94,10 @@ async def drain_endpoint(
     """Take an endpoint out of service: no new requests (503 with `Retry-After`), those that run end or have their time,
     then no replica runs until it is warmed. Asked for again while it goes on, the same operation is answered."""
     raw, endpoint = await read_asked(request), await find_endpoint(reference, services.store, caller)
-    require_match(endpoint, if_match)
     form = read_form(DrainForm, raw)
-    chosen = DRAIN_SECONDS if form.deadline_seconds is None else form.deadline_seconds
-    made = _made(Verb.ENDPOINT_DRAIN, endpoint, {"deadlineSeconds": chosen}, request, services, idempotency_key)
-    return await _submitted_once(made, endpoint, response, services)
+    chosen = {"deadlineSeconds": DRAIN_SECONDS if form.deadline_seconds is None else form.deadline_seconds}
+    origin = origin_of(request, idempotency_key, chosen)
+    return await _submitted_once(_Asked(Verb.ENDPOINT_DRAIN, endpoint, chosen, origin, if_match), response, services)
 
 
 @router.post("/endpoints/{reference:path}:rotate-key", status_code=202, openapi_extra=body_of(RotateKeyForm))
@@ -115,8 +113,12 @@ async def rotate_endpoint_key(
     """Give an endpoint another key, at once; the old ones stop when the overlap is over. The secret is in this answer
     and nowhere else: the same Idempotency-Key with the same body answers without it."""
     raw, endpoint = await read_asked(request), await find_endpoint(reference, services.store, caller)
+    form, origin = read_form(RotateKeyForm, raw), origin_of(request, idempotency_key, raw)
+    response.headers["Cache-Control"] = "no-store"
+    if repeated := await services.store.operations.find_repeated(endpoint.tenant, origin):
+        point_to(response, repeated.id)
+        return await _rotated(repeated, None, services)
     require_match(endpoint, if_match)
-    form = read_form(RotateKeyForm, raw)
     overlap = OVERLAP_SECONDS if form.overlap_seconds is None else form.overlap_seconds
     secret = services.ids.secret()
     operation, changed, rotation = new_rotation(
@@ -124,7 +126,7 @@ async def rotate_endpoint_key(
         await _keys_of(endpoint, form.key, services),
         secret=secret,
         overlap_seconds=overlap,
-        origin=origin_of(request, idempotency_key, raw),
+        origin=origin,
         clock=services.clock,
         ids=services.ids,
     )
@@ -134,36 +136,42 @@ async def rotate_endpoint_key(
     services.wake_worker()
     services.wake_reconciler()
     point_to(response, submitted.operation.id)
-    response.headers["Cache-Control"] = "no-store"
     return await _rotated(submitted.operation, secret if submitted.is_new else None, services)
 
 
-def _made(
-    verb: Verb,
-    endpoint: Endpoint,
-    asked: Mapping[str, Any],
-    request: Request,
-    services: Services,
-    idempotency_key: str,
-) -> tuple[Operation, Endpoint]:
-    origin = origin_of(request, idempotency_key, dict(asked))
-    return new_operation(verb, endpoint, asked, origin=origin, clock=services.clock, ids=services.ids)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A verb that somebody asks for, with its choices, where it comes from and on which condition."""
+
+    verb: Verb
+    endpoint: Endpoint
+    choices: Mapping[str, Any]
+    origin: Origin
+    if_match: str | None
+    hint: str | None = None
 
 
-async def _submitted_once(
-    made: tuple[Operation, Endpoint], endpoint: Endpoint, response: Response, services: Services
-) -> OperationView:
-    """The operation as stored, or the one of the same verb that goes on."""
-    operation, changed = made
-    current = await services.store.operations.get(endpoint.operation)
-    is_going_on = not current.state.is_final and current.state is not OperationState.CANCELLING
-    if is_going_on and current.verb is operation.verb:
-        stored = current
-    else:
-        stored = (await services.store.operations.submit(operation, endpoint=changed)).operation
+async def _submitted_once(asked: _Asked, response: Response, services: Services) -> OperationView:
+    """The operation: that of the same request before, the one of the same verb that goes on, or a new one."""
+    operations, endpoint = services.store.operations, asked.endpoint
+    stored = await operations.find_repeated(endpoint.tenant, asked.origin)
+    if stored is None:
+        require_match(endpoint, asked.if_match)
+        stored = await _going_on(asked, services)
+    if stored is None:
+        operation, changed = new_operation(
+            asked.verb, endpoint, asked.choices, origin=asked.origin, clock=services.clock, ids=services.ids
+        )
+        stored = (await operations.submit(replace(operation, hint=asked.hint), endpoint=changed)).operation
         services.wake_worker()
     point_to(response, stored.id)
-    return operation_view(stored, changed, services.clock.now())
+    return operation_view(stored, endpoint, services.clock.now())
+
+
+async def _going_on(asked: _Asked, services: Services) -> Operation | None:
+    current = await services.store.operations.get(asked.endpoint.operation)
+    is_going_on = not current.state.is_final and current.state is not OperationState.CANCELLING
+    return current if is_going_on and current.verb is asked.verb else None
 
 
 async def _replicas(endpoint: Endpoint, services: Services) -> int:

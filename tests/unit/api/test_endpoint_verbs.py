@@ -172,3 +172,20 @@ async def test_keys_of_the_whole_tenant_are_left_alone(
     answer = await change(operator, "rotate-key", {})
     assert answer.json()["replaced"] == []
     assert (await services.store.keys.get(KeyId("key-all"))).expires_at is None
+
+
+@pytest.mark.parametrize("verb", [*PLAIN, "rotate-key"])
+async def test_a_repeated_request_is_answered_whatever_became_of_the_endpoint(
+    operator: httpx2.AsyncClient, chat: str, services: Services, clock: SteppedClock, verb: str
+) -> None:
+    """Ledger: OPS-01. By now its ETag is old, and the endpoint is being deleted."""
+    await make_key(services, chat)
+    tag = (await operator.get("/v1/endpoints/acme/chat")).headers["ETag"]
+    headers = idempotent("verb") | {"If-Match": tag}
+    first = (await operator.post(f"/v1/endpoints/acme/chat:{verb}", json={}, headers=headers)).json()
+    await become(chat, Phase.READY, services, clock)
+    await operator.delete("/v1/endpoints/acme/chat", headers=idempotent("delete"))
+    again = await operator.post(f"/v1/endpoints/acme/chat:{verb}", json={}, headers=headers)
+    assert again.status_code == 202, again.text
+    assert again.json().get("operation", again.json())["id"] == first.get("operation", first)["id"]
+    assert again.json().get("secret") is None
