@@ -49,7 +49,7 @@ _STATUS_OF_REASON: Mapping[str, HTTPStatus] = {
 
 def nothing_here() -> NotFoundError:
     """For a path that does not exist, or not for this caller: the answer is the same."""
-    return NotFoundError("routing: there is nothing here", hint="`/docs` lists every path")
+    return NotFoundError("routing: there is nothing here", hint="`/openapi.json` lists every path")
 
 
 def problem_response(error: TenantryError, *, request_id: str) -> Response:
