@@ -131,7 +131,7 @@ def freeze_tier(
     from provisioner.wiring.freezing import freeze_tier as freeze
 
     settings = read_settings()
-    if note := site_note(settings):
+    if settings.site.exists() and (note := site_note(settings)):  # no site stands in for the one that is published
         say(note)
     for path in freeze(replace(settings, catalog=catalog or settings.catalog), name):
         say(f"kept {path}")
