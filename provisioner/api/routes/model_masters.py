@@ -35,7 +35,7 @@ from provisioner.wire.page import Page
 router = APIRouter(tags=["models"])
 
 FILE_CONTENT_TYPE = "application/yaml"
-_FILE = {"content": {FILE_CONTENT_TYPE: {"schema": {"type": "string"}}}}
+_FILE = {"content": {FILE_CONTENT_TYPE: body_of(Model)["requestBody"]["content"]["application/json"]}}
 _PATCH = {"content": {"application/json": {"schema": {"type": "object", "additionalProperties": True}}}}
 _PATCHED = {"requestBody": {"required": True, **_PATCH}}
 _IMPORTED = {"requestBody": {**body_of(Model)["requestBody"]}}
