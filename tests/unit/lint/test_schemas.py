@@ -161,3 +161,9 @@ def test_a_version_that_is_not_supported_is_refused_with_those_that_are() -> Non
             chosen_version(text)
         assert refused.value.hint is not None
         assert refused.value.hint.startswith("supported: 1.31 to 1.")
+
+
+def test_a_fault_before_a_text_that_is_filled_in_later_is_told_and_nothing_else(tmp_path: Path) -> None:
+    spec = "{labels: {a: 4, b: '{{ .Values.loft.virtualClusterName }}-chat'}, mode: shared, model: qwen}"
+    (tmp_path / "a.yaml").write_text(f"{CRD}spec: {spec}\n")
+    assert {(finding.rule, finding.field) for finding in lint(tmp_path)} == {("schema-wrong-type", "spec.labels.a")}
