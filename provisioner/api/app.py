@@ -22,6 +22,7 @@ from provisioner.api.methods import methods_at
 from provisioner.api.metrics import Measured, Metrics, Running
 from provisioner.api.present import PresentCatalog
 from provisioner.api.problems import nothing_here, problem_response
+from provisioner.api.query import refuse_unknown_parameters
 from provisioner.api.routes import (
     audit,
     catalog,
@@ -103,7 +104,8 @@ def create_app(services: Services, *, running: Running = NOTHING_ELSE) -> FastAP
     app.state.snapshots = SnapshotFeed(services.store.snapshots, is_stopping=services.is_stopping)
     for noun in NOUNS:
         # A route that forgets to name a scope still asks for a key.
-        app.include_router(noun.router, prefix=PREFIX, dependencies=[Depends(authenticate)], responses=PROBLEMS)
+        asked = [Depends(authenticate), Depends(refuse_unknown_parameters)]
+        app.include_router(noun.router, prefix=PREFIX, dependencies=asked, responses=PROBLEMS)
     for door in DOORS:
         app.include_router(
             door.router, prefix=DOORS_PREFIX, dependencies=[Depends(require_gateway)], include_in_schema=False

@@ -15,9 +15,14 @@ def methods_at(path: str, document: Mapping[str, Any]) -> tuple[str, ...]:
     The router itself names those of the first route that fits, be it one of several or one for any name: `x:warm` is
     a name too.
     """
+    return tuple(sorted(map(str.upper, described_at(path, document))))
+
+
+def described_at(path: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the document says of each method of the path that fits most closely; nothing when none fits."""
     fitting = [template for template in document["paths"] if _fits(path, template)]
     closest = max(fitting, key=lambda template: len(_PARAMETER.sub("", template)), default=None)
-    return () if closest is None else tuple(sorted(map(str.upper, document["paths"][closest])))
+    return {} if closest is None else document["paths"][closest]
 
 
 def _fits(path: str, template: str) -> bool:

@@ -11,6 +11,7 @@ from provisioner.admission.form import RequestForm
 from provisioner.api.admit import admit_request
 from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency, require
+from provisioner.api.routes.parameters import PagingQuery, page_of
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.services import Services
 from provisioner.catalog.model import Model
@@ -27,9 +28,9 @@ router = APIRouter(tags=["catalog"], dependencies=[require(Scope.CATALOG_READ)])
 
 
 @router.get("/tiers")
-async def list_tiers(services: ServicesDependency) -> Page[Tier]:
+async def list_tiers(services: ServicesDependency, paging: PagingQuery) -> Page[Tier]:
     """Every tier, by name."""
-    return Page(items=tuple(tier for _, tier in sorted(services.catalog.tiers.items())))
+    return page_of(services.catalog.tiers, paging)
 
 
 @router.get("/tiers/{name}")
@@ -42,9 +43,9 @@ async def get_tier(name: str, services: ServicesDependency) -> Tier:
 
 
 @router.get("/models")
-async def list_models(services: ServicesDependency) -> Page[Model]:
+async def list_models(services: ServicesDependency, paging: PagingQuery) -> Page[Model]:
     """Every model that this installation offers, by id."""
-    return Page(items=tuple(offered_models(services.catalog, services.site).values()))
+    return page_of(offered_models(services.catalog, services.site), paging)
 
 
 @router.get("/models/prefill")

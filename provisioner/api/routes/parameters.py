@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Query
 from pydantic import AwareDatetime, BeforeValidator
 
 from provisioner.domain.page import Position, invalid_cursor
+from provisioner.wire.page import Page
+
+ItemT = TypeVar("ItemT")
 
 TenantQuery = Annotated[str | None, Query(max_length=63, description="only this tenant's")]
 
@@ -44,6 +48,15 @@ async def wanted_page(
 
 
 PagingQuery = Annotated[Paging, Depends(wanted_page)]
+
+
+def page_of(items: Mapping[str, ItemT], paging: Paging) -> Page[ItemT]:
+    """A page of what is kept in memory by name. RejectedError (`InvalidCursor`)."""
+    if paging.after is not None and len(paging.after) != 1:
+        raise invalid_cursor()
+    left = [name for name in sorted(items) if paging.after is None or name > paging.after[0]]
+    shown, following = left[: paging.limit], left[paging.limit :]
+    return Page(items=tuple(items[name] for name in shown), next_cursor=cursor_of((shown[-1],)) if following else None)
 
 
 def cursor_of(position: Position | None) -> str | None:

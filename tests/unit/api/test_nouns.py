@@ -272,3 +272,36 @@ async def test_a_cursor_that_is_none_of_ours_is_refused(operator: httpx2.AsyncCl
     answer = await operator.get(f"/v1/{noun}?cursor={cursor}")
     assert answer.status_code in (404, 422), answer.text
     assert answer.json()["reason"] in ("InvalidCursor", "NotFound", "Rejected")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("endpoints", "phase"),
+        ("operations", "tenat"),
+        ("endpoints/acme/chat", "x"),
+        ("keys", "\x1b[31m"),
+        ("plan", "q"),
+    ],
+)
+async def test_a_query_parameter_that_no_route_knows_is_refused_by_name(
+    operator: httpx2.AsyncClient, acme: str, path: str, name: str
+) -> None:
+    method = "POST" if path == "plan" else "GET"
+    answer = await operator.request(method, f"/v1/{path}", params={name: "1"}, json=REQUEST if path == "plan" else None)
+    assert answer.status_code == 422
+    (finding,) = answer.json()["findings"]
+    assert (finding["reason"], finding["field"]) == ("UnknownParameter", name)
+    assert name == "a\x1b" or name in finding["message"]
+
+
+async def test_the_catalog_is_read_page_by_page_too(operator: httpx2.AsyncClient) -> None:
+    names: list[str] = []
+    query = {"limit": "1"}
+    while True:
+        page = (await operator.get("/v1/tiers", params=query)).json()
+        names += [tier["name"] for tier in page["items"]]
+        if page["nextCursor"] is None:
+            break
+        query["cursor"] = page["nextCursor"]
+    assert names == [tier["name"] for tier in (await operator.get("/v1/tiers")).json()["items"]] == sorted(names)
