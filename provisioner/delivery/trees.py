@@ -172,6 +172,12 @@ class Repository:
                 continue  # deleted and not yet committed
             if stat.S_ISDIR(status.st_mode):
                 yield path.rstrip("/"), _File(_SUBMODULE)
+            elif not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):  # a pipe would be read for ever
+                raise RejectedError(
+                    f"reading `{path}`: neither a file nor a folder nor a link",
+                    reason="Unreadable",
+                    hint="put the file back, or name a commit with `--head`",
+                )
             else:
                 yield path, _File(_LINK if stat.S_ISLNK(status.st_mode) else "100644", size=status.st_size)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,10 @@ def test_nothing_of_the_repository_is_run(folder: Path) -> None:
     files(folder)
     files(folder, "HEAD")
     assert not (folder / "sprung").exists()
+
+
+def test_pipe_in_the_place_of_a_file_is_refused_instead_of_read(folder: Path) -> None:
+    (folder / "data" / "one.txt").unlink()
+    os.mkfifo(folder / "data" / "one.txt")
+    with pytest.raises(RejectedError, match="neither a file"):
+        files(folder)
