@@ -163,7 +163,14 @@ def test_a_version_that_is_not_supported_is_refused_with_those_that_are() -> Non
         assert refused.value.hint.startswith("supported: 1.31 to 1.")
 
 
-def test_a_fault_before_a_text_that_is_filled_in_later_is_told_and_nothing_else(tmp_path: Path) -> None:
-    spec = "{labels: {a: 4, b: '{{ .Values.loft.virtualClusterName }}-chat'}, mode: shared, model: qwen}"
-    (tmp_path / "a.yaml").write_text(f"{CRD}spec: {spec}\n")
-    assert {(finding.rule, finding.field) for finding in lint(tmp_path)} == {("schema-wrong-type", "spec.labels.a")}
+def test_values_with_a_fault_before_a_text_that_is_filled_in_later_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "vcluster.yaml").write_text(
+        "privateNodes:\n  enabled: true\n  autoNodes:\n    - provider: gcp\n      dynamic:\n"
+        "        - {name: gpu, limits: {nodes: 4}}\n"
+        "integrations:\n  argoCD: {enabled: true, connector: main}\n"
+        "deploy:\n  argoCD:\n    applications:\n"
+        '      - {name: "{{ .Values.loft.virtualClusterName }}-chat", template: {name: chat}}\n'
+    )
+    rules = {finding.rule for finding in lint(tmp_path)}
+    assert "pool-limit-not-text" in rules
+    assert "rule-failed" not in rules
