@@ -15,8 +15,10 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from jinja2 import Environment, TemplateSyntaxError, nodes
+from jinja2 import TemplateSyntaxError, nodes, pass_context
 from jinja2.meta import find_undeclared_variables
+from jinja2.runtime import Context
+from jinja2.sandbox import SandboxedEnvironment
 
 from provisioner.lint.document import Document
 from provisioner.lint.jinja_text import NotRendered, render
@@ -208,4 +210,19 @@ def jinja_folders(
             yield JinjaFolder(folder, read[0], templates)
 
 
-_PARSER = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # noqa: S701 - only parses
+class _Parser(SandboxedEnvironment):
+    """Reads templates and computes nothing in them: looking for names would fold constants, however large."""
+
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def __init__(self) -> None:
+        super().__init__(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])
+        self.filters = dict.fromkeys(self.filters, _not_run)
+
+
+@pass_context
+def _not_run(context: Context, *_: Any) -> None:
+    """Stands for every filter; one that wants the context is never run while a template is read."""
+
+
+_PARSER = _Parser()

@@ -18,6 +18,7 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from provisioner.lint.rendition import Place, RenderedText
+from provisioner.rendering.widths import bounded
 
 MAX_STEPS = 20_000
 """Greatest number of items, calls and includes of one rendering."""
@@ -151,7 +152,7 @@ def _measured(name: str, function: Any) -> Any:
         return _replaced
     if name == "join":
         return _joined
-    return function
+    return bounded(name, function)
 
 
 def _replaced(value: Any, old: Any, new: Any, count: int = -1) -> str:

@@ -31,6 +31,7 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
 from provisioner.rendering.slots import LINE_CLOSE, LINE_OPEN, RESERVED, Slot, SlotMisuseError, joined
 from provisioner.rendering.taint import check_slot_uses
+from provisioner.rendering.widths import bounded, check_widths
 
 FILTERS_FOR_SLOTS = frozenset({"indent"})
 """The only filters that take text with a slot in it: they look at line breaks, and a slot never has one."""
@@ -175,6 +176,15 @@ class _Environment(ImmutableSandboxedEnvironment):
                 raise ValueError(f"`{operator}` takes numbers up to {limit} only")
         return super().call_binop(context, operator, left, right)
 
+    def call(self, context: Context, function: Any, *arguments: Any, **named: Any) -> Any:
+        """Calls, but none of a text's methods that would fill it up without end."""
+        owner = getattr(getattr(function, "__wrapped__", function), "__self__", None)  # the sandbox wraps `format`
+        if isinstance(owner, str):
+            if function.__name__.startswith("format"):
+                raise ValueError("`format` can make a text of any size; write the text with holes instead")
+            check_widths(function.__name__, *arguments, *named.values())
+        return super().call(context, function, *arguments, **named)
+
     def __init__(self, loader: BaseLoader, slot_names: tuple[str, ...]) -> None:
         super().__init__(loader=loader, undefined=StrictUndefined, **WHITESPACE)
         self.slot_names = slot_names
@@ -221,7 +231,9 @@ def _guarded(name: str, function: Any, use: str) -> Callable[..., Any]:
     return update_wrapper(guarded, function)  # keeps Jinja's marks on functions that want the environment
 
 
-_FILTERS: dict[str, Any] = {name: _guarded(name, function, "filtered") for name, function in FILTERS.items()}
+_FILTERS: dict[str, Any] = {
+    name: _guarded(name, bounded(name, function), "filtered") for name, function in FILTERS.items()
+}
 _TESTS: dict[str, Any] = {name: _guarded(name, function, "tested") for name, function in TESTS.items()}
 
 

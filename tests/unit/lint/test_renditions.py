@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,16 @@ def test_a_manifest_with_holes_has_no_faults_of_its_holes(tmp_path: Path) -> Non
     text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}\n"
     (tmp_path / "limits.yaml").write_text(text)
     assert not errors(tmp_path)
+
+
+@pytest.mark.parametrize("made", ["'%200000000d' % 1", "'x' | center(200000000)", "'x' * 200000000"])
+def test_looking_for_the_names_of_a_template_computes_nothing(tmp_path: Path, made: str) -> None:
+    (tmp_path / "values.yaml").write_text("name: chat\n")
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+    (tmp_path / "a.yaml.j2").write_text(f"{head}data: {{a: '{{{{ {made} }}}}', b: '{{{{ nmae }}}}'}}\n")
+    tracemalloc.start()
+    try:
+        assert ("template-hole-undeclared", 4) in errors(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
