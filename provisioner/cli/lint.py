@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from provisioner.cli.catalog import CatalogOption
-from provisioner.cli.output import Format, OutputOption, print_json, say
+from provisioner.cli.output import Format, OutputOption, print_json, say, visible
 from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.finding import Finding, Severity, nearest_name
 
@@ -113,23 +112,19 @@ def _print_findings(findings: Sequence[Finding]) -> None:
     file = None
     for finding in findings:
         if finding.file != file:
-            print(f"{'' if file is None else chr(10)}{_styled(finding.file or '', 1)}")
+            print(f"{'' if file is None else chr(10)}{_styled(visible(finding.file or ''), 1)}")
             file = finding.file
         place = " ".join(part for part in (finding.object, finding.field) if part)
         word = _styled(finding.severity.value, _COLOURS[finding.severity])
-        print(f"  {finding.line or 1}: {word} {finding.rule}: {finding.message}")
+        print(f"  {finding.line or 1}: {word} {finding.rule}: {visible(finding.message)}")
         if place:
-            print(f"      at:  {place}")
+            print(f"      at:  {visible(place)}")
         if finding.hint:
-            print(f"      fix: {finding.hint}")
+            print(f"      fix: {visible(finding.hint)}")
 
 
 def _styled(text: str, code: int) -> str:
-    return f"\x1b[{code}m{text}\x1b[0m" if sys.stdout.isatty() else _bare(text)
-
-
-def _bare(text: str) -> str:
-    return re.sub(r"[\x00-\x1f\x7f]", "?", text)
+    return f"\x1b[{code}m{text}\x1b[0m" if sys.stdout.isatty() else text
 
 
 def _count(findings: Sequence[Finding]) -> str:

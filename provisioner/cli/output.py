@@ -37,9 +37,25 @@ class Format(StrEnum):
 OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to print data.")]
 
 
+def visible(text: str) -> str:
+    """The text as one line in which nothing steers a terminal or turns the direction of reading: such characters, which
+    may stand in names of files and objects, become escapes."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\t\xa0" else _escape(one) for one in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(map(visible, text.split("\n")))
+
+
 def say(text: str) -> None:
     """Talk to the person, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    print(_visible_lines(text), file=sys.stderr, flush=True)
 
 
 def print_json(data: object) -> None:
@@ -65,7 +81,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, sty
 def print_tables(tables: Iterable[Table]) -> None:
     """Tables with a title each."""
     for table in tables:
-        print(f"\n{table.title}")
+        print(f"\n{visible(table.title)}")
         print_table(table.columns, table.rows, styles=table.styles)
 
 
@@ -97,7 +113,7 @@ def print_error(error: TenantryError, *, file: str | None = None, lines: Mapping
 def print_findings(findings: Sequence[Finding]) -> None:
     """Findings for people, on standard error: severity, place, message and hint, by place."""
     for finding in sorted(findings, key=lambda finding: (finding.file or "", finding.line or 0)):
-        say(f"{_severity(finding.severity)}: {finding}")
+        print(f"{_severity(finding.severity)}: {visible(str(finding))}", file=sys.stderr, flush=True)
         if finding.hint:
             say(f"hint: {finding.hint}")
 
@@ -141,7 +157,7 @@ def _cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.1f}"
-    return "" if value is None else str(value)
+    return "" if value is None else _visible_lines(str(value))
 
 
 def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]], styles: Sequence[str]) -> None:

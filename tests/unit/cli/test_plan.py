@@ -234,3 +234,15 @@ def test_regions_and_serving_are_shown(request_file: Path, capsys: pytest.Captur
     assert json.loads(capsys.readouterr().out)["regions"] == ["eu-central-1"]
     assert main(["model", "show", "MiniMax-M2.5", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["master"]["serving"]["tensorParallelSize"] == 8
+
+
+@pytest.mark.parametrize("command", [("lint",), ("plan", "-f")], ids=" ".join)
+def test_names_that_steer_a_terminal_are_printed_as_escapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    file = tmp_path / "a\x1b[2J\nok\x07\u202e.yaml"
+    file.write_text('{apiVersion: v1, kind: Pod, metadata: {name: "b\\e[31m"}, "nope\\e\\a\\u202E": 1}\n')
+    assert main([*command, str(file)]) == 1
+    told = "".join(capsys.readouterr())
+    assert not set(told) & set("\x1b\x07\u202e")
+    assert "\\x1b[2J\\nok\\x07\\u202e.yaml" in told
