@@ -89,7 +89,7 @@ def image_malformed(world: World) -> Iterator[Hit]:
             yield Hit(at=image.owner, path=image.path, message=message, fix=fix)
 
 
-@rule("image-tag-latest", Severity.WARNING)
+@rule("image-tag-latest", Severity.ERROR)
 def image_tag_latest(world: World) -> Iterator[Hit]:
     """An image has the tag `latest`, or no tag at all, which means the same.
 
