@@ -17,7 +17,7 @@ from provisioner.domain.conditions import StageState
 from provisioner.domain.endpoint import Phase
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import key_digest
-from provisioner.domain.operation import Operation, OperationState
+from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.store.sql import open_store
 from provisioner.wiring.serving import serve_app
 from tests.store.examples import SteppedClock
@@ -63,7 +63,7 @@ class Served:
         await end(operation, self.services, self.clock)
 
     async def _made_endpoint(self) -> None:
-        operation = await claim(self.services, self.clock)
+        operation = await self._due()
         endpoint = await self.services.store.endpoints.get(EndpointId(operation.subject))
         assert operation.lease is not None
         stages = tuple(replace(stage, state=StageState.DONE, since=self.clock.now()) for stage in endpoint.stages)
@@ -72,8 +72,15 @@ class Served:
         await end(operation, self.services, self.clock)
 
     async def _finished(self, state: OperationState) -> Operation:
-        operation = await claim(self.services, self.clock)
+        operation = await self._due()
         await end(operation, self.services, self.clock, state=state)
+        return operation
+
+    async def _due(self) -> Operation:
+        """The operation that is due, as soon as there is one: it may be asked for in another thread."""
+        operations = self.services.store.operations
+        while (operation := await operations.claim("test", self.clock.now(), verbs=tuple(Verb))) is None:
+            await asyncio.sleep(0.01)
         return operation
 
 

@@ -120,7 +120,7 @@ def test_a_rotated_key_is_shown_before_anything_is_waited_for(chat: str, served:
     served.finish()
     late = threading.Timer(0.2, served.finish, [OperationState.FAILED])
     late.start()
-    assert main(["endpoint", "rotate-key", "acme/chat", "--wait", "--timeout", "20s"]) == 1
+    assert main(["endpoint", "rotate-key", "acme/chat", "--wait", "--timeout", "90s"]) == 1
     late.join()
     told = sight.read()
     assert "secret" in told.out
@@ -130,7 +130,7 @@ def test_a_rotated_key_is_shown_before_anything_is_waited_for(chat: str, served:
 def test_waiting_follows_the_operation_to_its_end(chat: str, served: Served, sight: Sight) -> None:
     soon = threading.Timer(0.2, served.finish)
     soon.start()
-    assert sight.json("endpoint", "drain", "acme/chat", "--wait", "--timeout", "20s")["state"] == "succeeded"
+    assert sight.json("endpoint", "drain", "acme/chat", "--wait", "--timeout", "90s")["state"] == "succeeded"
     soon.join()
 
 
@@ -155,7 +155,7 @@ def test_a_customers_key_is_shown_the_customers_view(
     (tmp_path / "second.json").write_text(json.dumps(REQUEST | {"name": "second"}))
     soon = threading.Timer(0.2, served.make_endpoint)
     soon.start()
-    made = sight.json("endpoint", "create", "-f", str(tmp_path / "second.json"), "--wait", "--timeout", "20s")
+    made = sight.json("endpoint", "create", "-f", str(tmp_path / "second.json"), "--wait", "--timeout", "90s")
     soon.join()
     assert (made["name"], made["phase"]) == ("second", "Ready")
     assert sight.json("endpoint", "delete", made["id"])["phase"] == "Deleting"
