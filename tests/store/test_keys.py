@@ -149,6 +149,6 @@ async def test_use_is_written_down_every_few_minutes_and_is_no_news_for_gateways
 
 async def test_a_tenant_that_is_leaving_takes_no_new_key(store: SqlStore, url: str) -> None:
     await run_statement(url, "UPDATE tenants SET offboarding = true")
-    with pytest.raises(RejectedError) as refused:
+    with pytest.raises(ConflictError) as refused:
         await store.keys.make(wanted(1), origin("a"))
     assert refused.value.reason == "TenantOffboarding"

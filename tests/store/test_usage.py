@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from provisioner.domain.errors import RejectedError
+from provisioner.domain.origin import Origin
+from provisioner.domain.team import Team
 from provisioner.domain.usage import EndpointNames, KeyNames, UsageFilter, UsageHour, UsageLabel, UsageSum
 from provisioner.store.interface import Records
 from provisioner.store.sql import SqlStore
@@ -138,6 +140,9 @@ async def test_a_position_of_another_list_is_refused(store: SqlStore) -> None:
 
 async def test_endpoints_and_keys_are_known_by_id_and_keys_by_digest(store: SqlStore) -> None:
     await store.operations.submit(tenant_operation(), tenant=tenant())
+    for team in ("research", "sales"):
+        asked = Origin(idempotency_key=team, request_digest=team, actor="admin:ci", request_id="req")
+        await store.teams.make(Team(tenant="acme", name=team, display_name=team, created_at=NOON), asked)
     made = endpoint()
     await store.operations.submit(operation(), endpoint=replace(made, request=replace(made.request, team="research")))
     key = api_key(team="sales")
