@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from provisioner.catalog.fields import shown
 from provisioner.lint.document import Document
 from provisioner.lint.values import items, mapping, text
 from provisioner.lint.world import POD_TEMPLATES, Object
@@ -80,4 +79,4 @@ def left_out(
 
 def unlisted_message(found: Object, kustomization: str) -> str:
     """What is wrong with a file that was left out."""
-    return f"reading {found.title}: {shown(kustomization)} beside it does not name the file"
+    return f"reading {found.title}: `{PurePosixPath(kustomization).name}` beside it does not name the file"
