@@ -131,7 +131,8 @@ async def test_lists_hold_what_the_key_reaches(bound: httpx2.AsyncClient, ids: d
     for path in ("/v1/endpoints", "/v1/operations", "/v1/keys", "/v1/tenants", "/v1/audit", "/v1/audit/export"):
         text = (await bound.get(path)).text
         assert "acme" not in text, path
-        assert (await bound.get(path, params={"tenant": "acme"})).status_code == 200
+        if path != "/v1/tenants":
+            assert (await bound.get(path, params={"tenant": "acme"})).status_code == 200
     assert (await bound.get("/v1/operations?tenant=acme")).json()["items"] == []
     assert [tenant["name"] for tenant in (await bound.get("/v1/tenants")).json()["items"]] == ["other"]
     assert [key["name"] for key in (await bound.get("/v1/keys")).json()["items"]] == ["bound"]
