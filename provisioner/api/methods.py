@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 _PARAMETER = re.compile(r"\{\w+\}")
@@ -26,4 +27,10 @@ def described_at(path: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _fits(path: str, template: str) -> bool:
-    return re.fullmatch(".+".join(map(re.escape, _PARAMETER.split(template))), path, re.DOTALL) is not None
+    return _pattern(template).fullmatch(path) is not None
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    """What paths of a template look like; there are as many as routes."""
+    return re.compile(".+".join(map(re.escape, _PARAMETER.split(template))), re.DOTALL)

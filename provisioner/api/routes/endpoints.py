@@ -96,8 +96,7 @@ async def delete_endpoint(
             raise
         point_to(response, ended.id)
         return operation_view(ended, None, now)
-    require_match(endpoint, if_match)
-    operation = await _delete(endpoint, request, services, idempotency_key)
+    operation = await _delete(endpoint, origin_of(request, idempotency_key, endpoint.id), if_match, services)
     if caller.is_customer:
         gone = replace(endpoint, phase=Phase.DELETING)
         return _accepted_by_customer(gone, endpoint.id, response)
@@ -139,17 +138,16 @@ def _require_own_team(team: str | None, caller: Principal) -> None:
         raise RejectedError("admitting endpoint: 1 finding(s)", reason="InvalidRequest", findings=findings)
 
 
-async def _delete(endpoint: Endpoint, request: Request, services: Services, idempotency_key: str) -> Operation:
+async def _delete(endpoint: Endpoint, origin: Origin, if_match: str | None, services: Services) -> Operation:
+    """The operation that gives it up: that of the same request before, the one that goes on, or a new one."""
+    if known := await services.store.operations.find_repeated(endpoint.tenant, origin):
+        return known
     if endpoint.phase is Phase.DELETING:
         current = await services.store.operations.get(endpoint.operation)
         if not current.state.is_final:
             return current
-    operation, deleting = new_delete(
-        endpoint,
-        origin=origin_of(request, idempotency_key, endpoint.id),
-        clock=services.clock,
-        ids=services.ids,
-    )
+    require_match(endpoint, if_match)
+    operation, deleting = new_delete(endpoint, origin=origin, clock=services.clock, ids=services.ids)
     submitted = await services.store.operations.submit(operation, endpoint=deleting)
     services.wake_worker()
     services.wake_reconciler()

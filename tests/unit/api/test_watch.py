@@ -198,4 +198,6 @@ async def test_a_change_on_condition_is_refused_when_the_endpoint_changed_meanwh
     assert (stale.status_code, stale.json()["reason"]) == (412, "PreconditionFailed")
     gone = await operator.delete(f"/v1/endpoints/{made}", headers=idempotent("b") | {"If-Match": f'"1", {tag}'})
     assert gone.status_code == 202
+    again = await operator.delete(f"/v1/endpoints/{made}", headers=idempotent("b") | {"If-Match": f'"1", {tag}'})
+    assert (again.status_code, again.json()["id"]) == (202, gone.json()["id"])
     assert (await operator.get(f"/v1/endpoints/{made}")).headers["ETag"] != tag
