@@ -8,6 +8,7 @@ the moment a request was due. The baseline is `/healthz` of the same server in t
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import statistics
 import subprocess
@@ -238,6 +239,7 @@ async def serve(url: str) -> None:
     )
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
+    gc.freeze()  # as `tenantry serve` does
     await serve_app(create_app(services), listener, asyncio.Event())
 
 
