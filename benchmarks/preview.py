@@ -28,6 +28,7 @@ from provisioner.admission import forecast_endpoint
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog, load_site
 from provisioner.catalog.pack import example_site, pack_root
+from provisioner.catalog.tier import Tenancy
 from provisioner.domain.finding import Severity
 from tests.unit.preview_units.repository import make_repository
 
@@ -155,12 +156,14 @@ def used() -> float:
 
 
 def write_fleet(path: Path, *, different: bool, number: int) -> None:
-    """Endpoints of all tiers and of every model that each may serve; `different` makes every request unlike others."""
+    """Endpoints of all tiers and of every model that each may serve; `different` makes every request unlike others, and
+    leaves out tiers whose pool serves all alike."""
     catalog, chosen = load_catalog(), random.Random(7)
-    models = {tier: served(tier, catalog) for tier in sorted(catalog.tiers)}
+    tiers = [name for name, tier in sorted(catalog.tiers.items()) if not different or tier.tenancy is not Tenancy.POOL]
+    models = {tier: served(tier, catalog) for tier in tiers}
     endpoints = []
     for position in range(number):
-        tier = chosen.choice(sorted(catalog.tiers))
+        tier = chosen.choice(tiers)
         most = chosen.randint(1, min(4, catalog.tiers[tier].limits.max_replicas))
         least = chosen.choice([1, most])
         request: dict[str, Any] = {

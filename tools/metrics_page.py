@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from provisioner.api.metrics import METRICS
 from provisioner.domain.exposition import Metric
-from provisioner.gateway.counters import GAUGES
-from provisioner.gateway.counters import METRICS as GATEWAY_METRICS
+from provisioner.gateway.operator.counters import GAUGES
+from provisioner.gateway.operator.counters import METRICS as GATEWAY_METRICS
 
 
 def metrics_page() -> str:

@@ -53,7 +53,7 @@ def _routes_of(endpoint: Endpoint, seen: Serving | None, previous: Sequence[Rout
     runtime, is_drained = endpoint.plan.runtime, endpoint.phase is Phase.DRAINED
     if previous and (seen is None or seen.revision != runtime.revision):
         for route in previous:
-            yield replace(route, team=endpoint.plan.team, backends=() if is_drained else route.backends)
+            yield replace(route, teams=_teams_of(endpoint), backends=() if is_drained else route.backends)
         return
     told = seen or Serving(runtime.revision, runtime.served_model, (), adapter_names(runtime))
     # What was seen before bounds were lowered may name replicas that are about to go.
@@ -63,12 +63,16 @@ def _routes_of(endpoint: Endpoint, seen: Serving | None, previous: Sequence[Rout
         yield Route(
             alias=alias,
             tenant=endpoint.tenant,
-            team=endpoint.plan.team,
+            teams=_teams_of(endpoint),
             endpoint=endpoint.id,
             upstream_model=model,
             created_at=endpoint.created_at,
             backends=backends,
         )
+
+
+def _teams_of(endpoint: Endpoint) -> tuple[str, ...]:
+    return () if endpoint.plan.team is None else (endpoint.plan.team,)
 
 
 def adapter_names(runtime: RuntimePlan) -> tuple[str, ...]:

@@ -61,5 +61,5 @@ def is_expired(key: KeyDigest, clock: Clock) -> bool:
 
 
 def _same_team(key: KeyDigest, route: Route) -> bool:
-    """A key without a team works for the whole tenant; a route without a team is the whole tenant's."""
-    return key.team is None or route.team is None or key.team == route.team
+    """A key without a team works for the whole tenant; a route without teams is the whole tenant's."""
+    return key.team is None or not route.teams or key.team in route.teams

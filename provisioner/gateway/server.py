@@ -14,17 +14,23 @@ from random import Random
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.snapshot import Snapshot
-from provisioner.gateway.body import BodyMemory
-from provisioner.gateway.client_tls import ClientTls
+from provisioner.gateway.body.request_body import BodyMemory
+from provisioner.gateway.caller.connection import CallerConnection
+from provisioner.gateway.caller.header import Naming
 from provisioner.gateway.config import GatewayConfig, Limits, TlsFiles
-from provisioner.gateway.connection import CallerConnection
-from provisioner.gateway.counters import Counters
+from provisioner.gateway.control.subscription import Subscription
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import Directory
-from provisioner.gateway.header import Naming
-from provisioner.gateway.operator_pages import OperatorPages
-from provisioner.gateway.subscription import Subscription
-from provisioner.gateway.upstream import Pool
+from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.operator.pages import OperatorPages
+from provisioner.gateway.queueing.allowances import Allowances
+from provisioner.gateway.queueing.claim import Claims
+from provisioner.gateway.queueing.queue import Queue
+from provisioner.gateway.replica.choice import Replicas
+from provisioner.gateway.replica.client_tls import ClientTls
+from provisioner.gateway.replica.rescue import Rescue
+from provisioner.gateway.replica.upstream import Pool
+from provisioner.gateway.usage.tally import NoAccounting
 
 __all__ = ["Gateway", "GatewayConfig", "Limits", "TlsFiles", "run_gateway", "start_gateway"]
 
@@ -49,6 +55,12 @@ class Gateway:
             counters=counters,
             pool=pool,
             body_memory=BodyMemory(config.limits.body_memory_bytes),
+            claims=Claims(),
+            queue=Queue(),
+            allowances=Allowances(),
+            replicas=Replicas(),
+            rescue=Rescue(),
+            accounting=NoAccounting(),
         )
         self._subscription = Subscription(config, clock=clock, counters=counters, publish=self._publish)
         self._operator = OperatorPages(self._path, self._subscription)
@@ -102,7 +114,7 @@ class Gateway:
             connection.break_off()
 
     def _publish(self, snapshot: Snapshot) -> None:
-        self._path.directory = Directory(snapshot)
+        self._path.use(Directory(snapshot))
 
     async def _sweep(self) -> None:
         """Ends what has been silent for too long. One timer for all is far cheaper than one for each request."""

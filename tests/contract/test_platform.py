@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from provisioner.catalog.loader import load_site
 from provisioner.gateway.config import Limits
-from provisioner.gateway.counters import Counters, prometheus_text
+from provisioner.gateway.operator.counters import Counters, prometheus_text
 from provisioner.lint.rules.engines._metric_names import KNOWN
 from provisioner.platform.publish import PRUNED
 from provisioner.rendering.canonical import canonical_yaml

@@ -180,7 +180,7 @@ def make_route(*backends: Backend, alias: str = "chat", tenant: str = "acme", te
     return Route(
         alias=alias,
         tenant=tenant,
-        team=team,
+        teams=() if team is None else (team,),
         endpoint=f"ep-{tenant}-{alias}",
         upstream_model=f"served/{alias}",
         created_at=NOW,

@@ -125,7 +125,7 @@ async def test_every_request_sees_one_snapshot_while_snapshots_change(stage: Sta
         version = 3
         while running:
             routes = [
-                replace(make_route(stage.backend, alias=alias), upstream_model=f"v{version}", team=None)
+                replace(make_route(stage.backend, alias=alias), upstream_model=f"v{version}")
                 for alias in (f"a{version}", f"b{version}", "chat")
             ]
             await stage.publish(make_snapshot(*routes, version=version))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.gateway.header import Naming, caller_secret, read_request_head, response_lines
+from provisioner.gateway.caller.header import Naming, caller_secret, read_request_head, response_lines
+from provisioner.gateway.caller.request import Service, find_service, plain_target
 from provisioner.gateway.refusal import RefusedError
-from provisioner.gateway.request import Service, find_service, plain_target
 
 TOKEN = st.sampled_from([b"x-a", b"x-b", b"accept", b"cookie", b"te", b"authorization", b"connection", b"keep-alive"])
 VALUE = st.one_of(

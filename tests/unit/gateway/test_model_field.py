@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.gateway.body import BodyMemory, RequestBody
-from provisioner.gateway.model_field import BodyError, ModelScanner, find_plain, read_string
+from provisioner.gateway.body.model_field import BodyError, ModelScanner, find_plain, read_string
+from provisioner.gateway.body.request_body import BodyMemory, RequestBody
 from provisioner.gateway.refusal import RefusedError
 
 SPACE = st.text(" \t\n\r", max_size=3)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.gateway.body import BodyMemory, RequestBody
+from provisioner.gateway.body.request_body import BodyMemory, RequestBody
 from provisioner.gateway.refusal import RefusedError
 
 TYPE = b"multipart/form-data; boundary=edge"

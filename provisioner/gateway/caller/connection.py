@@ -14,12 +14,12 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import cast
 
+from provisioner.gateway.caller.exchange import Exchange
+from provisioner.gateway.caller.models import models_answer
+from provisioner.gateway.caller.reader import RequestReader
+from provisioner.gateway.caller.request import Request, Service
 from provisioner.gateway.datapath import DataPath
-from provisioner.gateway.exchange import Exchange
-from provisioner.gateway.models import models_answer
-from provisioner.gateway.reader import RequestReader
 from provisioner.gateway.refusal import Refusal, RefusedError, timed_out, too_many_connections
-from provisioner.gateway.request import Request, Service
 
 _UNREAD_BYTES = 64 * 1024
 _LINGER_SECONDS = 2.0

@@ -10,8 +10,8 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 
-from provisioner.gateway.model_field import BodyError, ModelScanner, Span, find_plain, read_string
-from provisioner.gateway.multipart import find_model_parts, is_multipart
+from provisioner.gateway.body.model_field import BodyError, ModelScanner, Span, find_plain, read_string
+from provisioner.gateway.body.multipart import find_model_parts, is_multipart
 from provisioner.gateway.refusal import (
     RefusedError,
     body_too_large,

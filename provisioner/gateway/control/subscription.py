@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from provisioner.domain.clock import Clock
 from provisioner.domain.snapshot import Snapshot
 from provisioner.gateway.config import GatewayConfig
-from provisioner.gateway.counters import Counters
+from provisioner.gateway.operator.counters import Counters
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import json
 from urllib.parse import unquote
 
 from provisioner.domain.snapshot import Route
-from provisioner.gateway.request import MODELS_PATH, Access
+from provisioner.gateway.caller.request import MODELS_PATH, Access
 
 
 def models_answer(path: bytes, access: Access) -> bytes:

@@ -9,9 +9,9 @@ from dataclasses import asdict
 
 from aiohttp import web
 
-from provisioner.gateway.counters import prometheus_text
+from provisioner.gateway.control.subscription import Subscription
 from provisioner.gateway.datapath import DataPath
-from provisioner.gateway.subscription import Subscription
+from provisioner.gateway.operator.counters import prometheus_text
 
 
 class OperatorPages:

@@ -8,10 +8,10 @@ by `reader`.
 
 from __future__ import annotations
 
-from provisioner.gateway.body import RequestBody
+from provisioner.gateway.body.request_body import RequestBody
+from provisioner.gateway.caller.request import Request
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
-from provisioner.gateway.request import Request
 
 _LENGTH = b"\r\ncontent-length: "
 _LENGTH_DIGITS = 9

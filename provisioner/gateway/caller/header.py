@@ -34,6 +34,7 @@ _REWRITTEN = frozenset(
 )
 _WITHHELD_FROM_REPLICA = _HOP_BY_HOP | _CREDENTIALS | _REWRITTEN
 _WITHHELD_FROM_CALLER = _HOP_BY_HOP | {b"content-length", b"x-request-id"}
+_TELLING = frozenset((b"content-type", b"content-encoding"))
 _ONCE = frozenset((b"host", b"authorization", b"x-api-key", b"content-type", b"expect", b"transfer-encoding"))
 _HARMLESS_CONNECTION = frozenset((b"keep-alive", b"close"))
 
@@ -87,14 +88,17 @@ def read_request_head(fields: Sequence[Field], *, version: str) -> tuple[list[by
 
 
 def response_lines(fields: Sequence[Field]) -> tuple[list[bytes], Mapping[bytes, bytes]]:
-    """The lines of a replica's header block that the caller gets, and the withheld fields by lower-case name."""
+    """The lines of a replica's header block that the caller gets, and by lower-case name the fields that are withheld
+    or say how the body is to be read."""
     withheld: dict[bytes, bytes] = {}
     lines: list[bytes] = []
     for name, value in fields:
         if name in _WITHHELD_FROM_CALLER:
             withheld[name] = withheld[name] + b"," + value if name in withheld else value
-        else:
-            lines += (name, b": ", value, b"\r\n")
+            continue
+        lines += (name, b": ", value, b"\r\n")
+        if name in _TELLING:
+            withheld[name] = value
     if b"connection" in withheld and withheld[b"connection"] not in _HARMLESS_CONNECTION:
         lines = _without_named(fields, withheld[b"connection"], _WITHHELD_FROM_CALLER)
     return lines, withheld

@@ -12,10 +12,12 @@ from collections.abc import Mapping
 
 import httptools
 
-from provisioner.gateway.body import RequestBody
+from provisioner.gateway.body.request_body import RequestBody
+from provisioner.gateway.caller.header import Field, caller_secret, expects_continue, read_request_head
+from provisioner.gateway.caller.repetition import Repetition
+from provisioner.gateway.caller.request import Access, Request, find_service, plain_target
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
-from provisioner.gateway.header import Field, caller_secret, expects_continue, read_request_head
 from provisioner.gateway.refusal import (
     Refusal,
     RefusedError,
@@ -26,8 +28,6 @@ from provisioner.gateway.refusal import (
     unauthenticated,
     version_not_supported,
 )
-from provisioner.gateway.repetition import Repetition
-from provisioner.gateway.request import Access, Request, find_service, plain_target
 
 _VERSIONS = frozenset(("1.0", "1.1"))
 _MISSES = 8

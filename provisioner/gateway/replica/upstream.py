@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
 import httptools
 
 from provisioner.domain.snapshot import Backend
-from provisioner.gateway.client_tls import ClientTls
+from provisioner.gateway.caller.header import Field, response_lines
 from provisioner.gateway.config import Limits
-from provisioner.gateway.counters import Counters
-from provisioner.gateway.header import Field, response_lines
+from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.replica.client_tls import ClientTls
 
 _HEADER_BYTES = 64 * 1024
 _WRITTEN_APART_BYTES = 64 * 1024
@@ -27,8 +27,8 @@ _WRITTEN_APART_BYTES = 64 * 1024
 class Receiver(Protocol):
     """Who waits for the answer of a connection."""
 
-    def begin_answer(self, status: int, lines: list[bytes], length: bytes | None) -> None:
-        """Takes the head of the answer: the lines to pass on and the `Content-Length`, if there is one."""
+    def begin_answer(self, status: int, lines: list[bytes], fields: Mapping[bytes, bytes]) -> None:
+        """Takes the head of the answer: the lines to pass on and the fields of interest, by lower-case name."""
         ...
 
     def relay(self, body: Sequence[bytes], *, complete: bool) -> None:
@@ -172,7 +172,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._is_head_read = True
         self._ends_with_connection = length is None and coding is None
         if self._receiver is not None:
-            self._receiver.begin_answer(status, lines, length)
+            self._receiver.begin_answer(status, lines, withheld)
 
     def on_body(self, body: bytes) -> None:
         """Collects what this read holds of the body, without chunk framing."""

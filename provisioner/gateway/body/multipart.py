@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from provisioner.gateway.model_field import BodyError, Span
+from provisioner.gateway.body.model_field import BodyError, Span
 
 _BOUNDARY = re.compile(rb'(?i:;[ \t]*boundary=)(?:"([^"\r\n]{1,70})"|([^\s;"]{1,70}))')
 _DISPOSITION = re.compile(rb"(?im:^content-disposition:[ \t]*form-data[ \t]*)(;[^\r\n]*)")

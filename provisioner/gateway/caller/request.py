@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 import httptools
 
 from provisioner.domain.snapshot import KeyDigest
-from provisioner.gateway.body import RequestBody
+from provisioner.gateway.body.request_body import RequestBody
 from provisioner.gateway.directory import Directory
 from provisioner.gateway.refusal import (
     Refusal,

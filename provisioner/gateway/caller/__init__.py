@@ -1,0 +1,1 @@
+"""Customers' connections: reading requests, answering them, carrying them to a replica and its answer back."""

@@ -1,0 +1,1 @@
+"""What an operator sees of a gateway: counts, status, health."""

@@ -1,0 +1,46 @@
+"""Reads an answer as it passes: what it used, and what of it the caller must not get. All else passes as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from provisioner.gateway.usage.tally import NO_TOKENS, Tokens
+
+
+class AnswerReader(Protocol):
+    """Reads one answer's body."""
+
+    tokens: Tokens
+    """What has been told so far."""
+
+    is_between_events: bool
+    """Whether a comment may be put in now: the answer is a plain stream of events and the last one is complete."""
+
+    def read(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
+        """What the caller gets of the next pieces: they themselves, in nearly every case."""
+        ...
+
+    def finish(self) -> Sequence[bytes]:
+        """The answer is complete: what was held back and is the caller's after all."""
+        ...
+
+
+class _Unread:
+    tokens = NO_TOKENS
+    is_between_events = False
+
+    def read(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
+        return pieces
+
+    def finish(self) -> Sequence[bytes]:
+        return ()
+
+
+_UNREAD = _Unread()
+
+
+def answer_reader(status: int, headers: Mapping[bytes, bytes], *, hides_usage: bool) -> AnswerReader:
+    """A reader for an answer with these headers (lower-case names); with `hides_usage` the gateway has asked for the
+    last chunk, which the caller did not want."""
+    return _UNREAD

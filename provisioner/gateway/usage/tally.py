@@ -1,0 +1,80 @@
+"""What is noted of one request while it goes on, and the record that is made of it at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from provisioner.domain.snapshot import Backend, KeyDigest, Route
+from provisioner.domain.usage import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What an engine told of one request; None where it told nothing."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    finish_reason: str | None = None
+
+
+NO_TOKENS = Tokens()
+
+
+class Tally:
+    """Notes of one request; times are those of the loop, in seconds."""
+
+    __slots__ = (
+        "alias",
+        "at",
+        "backend",
+        "began",
+        "bytes_in",
+        "bytes_out",
+        "denial",
+        "first_byte",
+        "first_token",
+        "key",
+        "path",
+        "request_id",
+        "route",
+        "status",
+        "target",
+        "tokens",
+    )
+
+    def __init__(self, at: datetime, began: float, key: KeyDigest, path: bytes, request_id: bytes) -> None:
+        self.at = at
+        self.began = began
+        self.key = key
+        self.path = path
+        self.request_id = request_id
+        self.alias = ""
+        self.route: Route | None = None
+        self.backend: Backend | None = None
+        self.status = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.first_byte: float | None = None
+        self.first_token: float | None = None
+        self.tokens = NO_TOKENS
+        self.target = ""
+        """Of a fallback: the policy's name, when the request went outside."""
+        self.denial = ""
+        """Why a fallback was not used, when it could have been."""
+
+
+class Accounting(Protocol):
+    """Takes the notes of finished requests; never waits."""
+
+    def record(self, tally: Tally, outcome: Outcome, ended: float) -> None:
+        """The request of `tally` ended at `ended` (loop time) with `outcome`."""
+        ...
+
+
+class NoAccounting:
+    """Counts nothing."""
+
+    def record(self, tally: Tally, outcome: Outcome, ended: float) -> None:
+        """Nobody wants to know."""
