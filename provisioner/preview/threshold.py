@@ -10,7 +10,7 @@ class FailOn(StrEnum):
 
     NEVER = "never"
     FINDING = "finding"
-    """New errors, what only one side can render, and tiers that go while endpoints live on them."""
+    """New errors, what a side cannot render, and tiers that go while endpoints live on them."""
     DISRUPTIVE = "disruptive"
     """Pods that restart, or worse."""
     CHANGE = "change"

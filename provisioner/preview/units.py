@@ -8,7 +8,7 @@ for the packs' files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -68,7 +68,8 @@ class _Draft:
     findings: tuple[Finding, ...] = ()
     plan: EndpointPlan | None = None
     failure: tuple[Finding, ...] = ()
-    make: Callable[[_Filled], Iterable[Object]] = lambda _: ()
+    make: Callable[[_Filled, EndpointPlan | None], Iterable[Object]] = lambda *_: ()
+    """From what was filled already and the plan, with the revision that its pods really come as."""
 
     @property
     def is_refused(self) -> bool:
@@ -203,12 +204,14 @@ class _Making:
             return None
         if draft.failure:
             return Rendition(findings=draft.findings, failure=draft.failure)
+        plan = draft.plan
         try:
-            objects = tuple(draft.make(filled))
-            told = self._judge(source, draft.plan, objects) if is_judged else ()
+            plan = source.pack.revised(plan) if plan is not None else None
+            objects = tuple(draft.make(filled, plan))
+            told = self._judge(source, plan, objects) if is_judged else ()
         except TenantryError as error:
-            return Rendition(findings=draft.findings, plan=draft.plan, failure=_findings_of(error))
-        return Rendition(objects=objects, findings=(*draft.findings, *told), plan=draft.plan)
+            return Rendition(findings=draft.findings, plan=plan, failure=_findings_of(error))
+        return Rendition(objects=objects, findings=(*draft.findings, *told), plan=plan)
 
     def _is_new_shape(self, drafts: Sequence[_Draft | None]) -> bool:
         """Whether nothing made of the same templates was judged before: linter and policies would say the same."""
@@ -254,7 +257,7 @@ def _tier(source: Source, tier: str) -> _Draft | None:
 
     def draft() -> _Draft:
         frozen = tuple(path.read_bytes() for path in frozen_files(pack.files, tier))
-        return _Draft(parts=(pack.published(tier),), frozen=frozen, make=lambda _: pack.tier_objects(tier))
+        return _Draft(parts=(pack.published(tier),), frozen=frozen, make=lambda *_: pack.tier_objects(tier))
 
     return _drafted(draft)
 
@@ -267,7 +270,7 @@ def _platform(source: Source) -> _Draft | None:
     files = source.pack.files
     paths = (files.find(name) for name in every_file(files, _OF_PLATFORM))
     frozen = (source.site.model_dump_json().encode(), *(path.read_bytes() for path in paths if path))
-    return _Draft(frozen=frozen, make=lambda _: source.pack.platform_objects())
+    return _Draft(frozen=frozen, make=lambda *_: source.pack.platform_objects())
 
 
 def _case_of(asked: Mapping[Source, Request | None]) -> Drafting:
@@ -297,8 +300,13 @@ def _endpoint(source: Source, endpoint: RunningEndpoint) -> _Draft:
 
 
 def _planned(source: Source, plan: EndpointPlan) -> _Draft:
-    parts = source.pack.parts(plan)
-    return _Draft(parts=parts, plan=plan, make=lambda filled: [made for part in parts for made in filled.objects(part)])
+    """Compared with admission's revision: where nothing differs, nothing is rendered to tell the true one."""
+
+    def make(filled: _Filled, revised: EndpointPlan | None) -> Iterator[Object]:
+        for part in source.pack.parts(revised or plan):
+            yield from filled.objects(part)
+
+    return _Draft(parts=source.pack.parts(plan), plan=plan, make=make)
 
 
 def _broken(source: Source, tier: str) -> _Draft | None:

@@ -26,6 +26,5 @@ def exit_code(report: Report, fail_on: FailOn = FailOn.DISRUPTIVE) -> int:
 
 
 def _is_broken(report: Report) -> bool:
-    """Whether a unit could be rendered on one side only, or endpoints lose their tier."""
-    one_sided = any(failure.is_new or failure.side == "base" for tier in report.tiers for failure in tier.failures)
-    return one_sided or any(tier.stranded for tier in report.tiers)
+    """Whether a unit could not be rendered, on whichever side, or endpoints lose their tier."""
+    return any(tier.failures or tier.stranded for tier in report.tiers)

@@ -76,6 +76,12 @@ def test_line_of_a_shared_part_reaches_every_tiers_cases_and_nothing_that_is_pub
     assert exit_code(report) == 3
 
 
+def test_pods_that_a_template_changes_come_as_the_revision_that_would_be_committed(workplace: Workplace) -> None:
+    slower(workplace)
+    report = workplace.preview(tiers=("dedicated",), fleet=fleet(asking("dedicated", "one")))
+    assert [(one.unit, one.rollout.way) for one in report.impacts if one.rollout] == [("ep-0000000000", "revision")]
+
+
 def test_comment_in_a_template_reaches_nothing(workplace: Workplace) -> None:
     workplace.write(POD, "{# says nothing #}" + (workplace.folder / POD).read_text())
     assert workplace.preview().units == 0
