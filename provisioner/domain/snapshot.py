@@ -48,7 +48,7 @@ class Route:
     A route without backends stays in the snapshot: its callers get 503, not 404. Without a `tenant` it is every
     caller's. `teams` are those whose keys may use it, none means all. `kind` is what the model answers (`chat`,
     `embedding`, `transcription`). An `is_open` route wants no key: a caller without one reaches it by `hostname`, or by
-    its alias alone when it has no tenant. Routes of one `group` share their slots; without one an endpoint is its own
+    its alias alone when it has no tenant. Routes of one `group` share slots and allowance; without one an endpoint is its own
     group. `can_wake` says that the control plane can be asked for replicas when there are none.
     """
 
@@ -69,24 +69,26 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueGroup:
-    """How many requests the replicas of a group answer at once, over all gateways; 0 slots means no queue.
+class Allowance:
+    """What may be sent in a minute, over all gateways; None is no bound."""
 
-    At most `depth` requests wait, none longer than `wait_seconds`.
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueGroup:
+    """How many requests the routes of a group have answered at once, over all gateways; 0 slots means no queue.
+
+    At most `depth` requests wait, none longer than `wait_seconds`. `allowance` is what all of the group's callers
+    together may send: a tier bounds what one tenant sends, so the endpoints of a tenant in such a tier are a group.
     """
 
     name: str
     slots: int
     depth: int = 32
     wait_seconds: float = 900.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
-    """What may be sent in a minute, over all gateways; None is no bound."""
-
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
+    allowance: Allowance | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,6 @@ class TenantTerms:
     """What holds for all callers of a tenant. `priority_key` names the secret that signs their claims of priority."""
 
     tenant: str
-    allowance: Allowance | None = None
     priority_key: str | None = None
 
 

@@ -112,7 +112,7 @@ class Exchange:
             tally.alias = alias = request.body.model()
             directory, key = request.access
             self._route = tally.route = route = directory.route(key, alias)
-            self._limit_lines = path.allowances.take(key)
+            self._limit_lines = path.allowances.take(key, route)
             self._place = place = path.queue.enter(route, path.claims.read(key, request.withheld), self)
         except RefusedError as error:
             self._refuse(error.refusal, Outcome.SHED if error.refusal.status == 503 else Outcome.REFUSED)
@@ -141,6 +141,11 @@ class Exchange:
         self._refuse(refusal, Outcome.SHED)
 
     # What a rescue calls (its `Rescued`).
+
+    def go_on(self, route: Route) -> None:
+        """The route has replicas again, in a newer directory."""
+        self._route = self._tally.route = route
+        self.begin_turn()
 
     def go_outside(self, target: Backend, model: str) -> None:
         """The request is allowed to go to `target` as `model`."""
@@ -266,7 +271,7 @@ class Exchange:
         if self._has_answered:
             tally.tokens = tokens = self._answer.tokens
             if (used := (tokens.prompt or 0) + (tokens.completion or 0)) > 0:
-                self._path.allowances.spend(tally.key, used)
+                self._path.allowances.spend(tally.key, self._route, used)
         self._path.accounting.record(tally, outcome, self._loop.time())
 
     def _refuse(self, refusal: Refusal, outcome: Outcome) -> None:

@@ -12,8 +12,8 @@ from provisioner.gateway.usage.tally import Tally
 class Rescued(Protocol):
     """The request that is to be rescued."""
 
-    def begin_turn(self) -> None:
-        """There are replicas again: try them."""
+    def go_on(self, route: Route) -> None:
+        """There are replicas again: try them, as `route` of the present snapshot has them."""
         ...
 
     def go_outside(self, target: Backend, model: str) -> None:
