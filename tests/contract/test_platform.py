@@ -315,7 +315,8 @@ def queries() -> Iterable[str]:
 def test_dashboards_ask_for_metrics_that_exist() -> None:
     asked = " ".join(queries())
     ours = set(re.findall(r"\btenantry_gateway_\w+", asked))
-    assert ours == exported() - {"tenantry_gateway_snapshots_total"}
+    assert ours
+    assert ours <= exported()
     engines = {re.sub(r"_(total|bucket)$", "", name) for name in re.findall(r"vllm:(\w+)", asked)}
     assert engines
     assert engines <= KNOWN["vllm"]
