@@ -71,6 +71,11 @@ class Chart:
     has_vendored: bool = False
     """Whether other charts stand in its folder `charts`."""
 
+    @property
+    def name(self) -> str:
+        """As its `Chart.yaml` says, else its folder's."""
+        return text(self.head.value, "name") or PurePosixPath(self.folder).name
+
     def subcharts(self) -> frozenset[str]:
         """The names under which the values of other charts stand."""
         found = {"global"}

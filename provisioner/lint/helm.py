@@ -1,7 +1,7 @@
 """Renders charts with their own values, as far as that can be done without Helm, into worlds of their own.
 
 A chart is rendered as a whole or not at all: where one of its templates needs what is not known here, or a chart that
-it depends on, rules would miss objects that are there, and so they see none. Called by reading; pure.
+it depends on, rules would miss objects that are there, and so they see none, and it is told. Called by reading; pure.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from provisioner.catalog.fields import FieldPath
 from provisioner.lint.charts import Chart, ChartTemplate
 from provisioner.lint.go_templates.faults import TemplateFault, Unknown
 from provisioner.lint.go_templates.running import Chunk, Machine, Template
 from provisioner.lint.go_templates.syntax import Parsed, parse
-from provisioner.lint.rendition import Place, RenderedText
+from provisioner.lint.rendition import NotRendered, Place, RenderedText
 from provisioner.lint.values import items, look, mapping, text
 
 RELEASE = "release-name"
@@ -39,32 +40,53 @@ def parsed(source: str) -> Parsed | TemplateFault | Unknown:
         return Unknown(1, "it is nested too deep")
 
 
-def rendered_chart(chart: Chart, kubernetes: tuple[int, int]) -> tuple[RenderedText, ...]:
-    """What the templates of a chart make with its values; nothing where any of it is not known."""
-    if text(chart.head.value, "type") == "library" or _has_subcharts(chart):
-        return ()
-    try:
-        return tuple(_rendered(chart, kubernetes))
-    except (Unknown, TemplateFault):
-        return ()
+class RenderedChart(NamedTuple):
+    """What the templates of a chart make, and the reads that found nothing in an item of the values: place and name,
+    and the names that are there."""
+
+    texts: tuple[RenderedText, ...] = ()
+    lacking: tuple[tuple[Place, str, tuple[str, ...]], ...] = ()
 
 
-def _rendered(chart: Chart, kubernetes: tuple[int, int]) -> Iterator[RenderedText]:
+def rendered_chart(chart: Chart, kubernetes: tuple[int, int]) -> RenderedChart:
+    """What the templates of a chart make with its values. Raises NotRendered where any of it is not known."""
+    if text(chart.head.value, "type") == "library":
+        return RenderedChart()
+    if (foreign := _subchart(chart)) is not None:
+        path, name = foreign
+        raise NotRendered(Place(chart.head.file, chart.head.line(path)), f"{name} would add objects")
     bodies: dict[str, Template] = {}
     own: dict[str, tuple[ChartTemplate, Template]] = {}
+    files: dict[str, str] = {}
     for template in chart.templates:
         found = parsed(template.text)
         if not isinstance(found, Parsed):
-            raise found
+            raise NotRendered(Place(template.file, found.line or 1), found.message)
         name = _name_of(chart, template)
         own[name] = template, found.body
         bodies |= {name: found.body, **found.defined}
+        files |= dict.fromkeys((name, *found.defined), template.file)
     machine = Machine(bodies, "{{{{ .{} }}}}".format)
+    try:
+        texts = tuple(_rendered(chart, own, machine, kubernetes))
+    except (Unknown, TemplateFault) as error:
+        file = files.get(machine.running, chart.head.file)
+        raise NotRendered(Place(file, error.line or 1), error.message) from error
+    lacking = ((Place(files[one.template], one.line), one.name, one.known) for one in machine.lacking)
+    return RenderedChart(texts, tuple(dict.fromkeys(lacking)))
+
+
+def _rendered(
+    chart: Chart,
+    own: Mapping[str, tuple[ChartTemplate, Template]],
+    machine: Machine,
+    kubernetes: tuple[int, int],
+) -> Iterator[RenderedText]:
     for name, (template, body) in own.items():
         is_manifest = template.file.endswith(_MANIFESTS) and _TESTS not in f"/{template.file}"
         if is_manifest and not posixpath.basename(name).startswith("_"):
             root = _root(chart, name, kubernetes)
-            rendered = _with_places(template.file, machine.run(body, root))
+            rendered = _with_places(template.file, machine.run(body, root, name))
             if rendered.text.strip():
                 yield rendered
 
@@ -75,17 +97,15 @@ def _name_of(chart: Chart, template: ChartTemplate) -> str:
     return f"{text(chart.head.value, 'name') or ''}/{within}"
 
 
-def _has_subcharts(chart: Chart) -> bool:
-    """Whether another chart would add objects."""
-    if chart.has_vendored:
-        return True
+def _subchart(chart: Chart) -> tuple[FieldPath, str] | None:
+    """Another chart that would add objects: where it stands in the head, and what to call it."""
     values = _values(chart)
-    for _, dependency in items(chart.head.value, "dependencies"):
+    for path, dependency in items(chart.head.value, "dependencies"):
         condition = text(dependency, "condition")
         is_off = bool(condition) and look(values, *str(condition).split(".")) is False
         if not is_off and text(dependency, "name") not in _LIBRARIES:
-            return True
-    return False
+            return path, f"chart `{text(dependency, 'name') or ''}`, which it depends on,"
+    return ((), "a chart in its folder `charts`") if chart.has_vendored else None
 
 
 def _values(chart: Chart) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 
 from provisioner.lint.document import Document
-from provisioner.lint.jinja_text import NotRendered, render
+from provisioner.lint.jinja_text import render
 from provisioner.lint.rendition import RenderedText
 from provisioner.lint.values import Hole, TextHole, items, look, text
 from provisioner.lint.yaml_text import parse_documents
@@ -132,14 +132,11 @@ class JinjaFolder:
         return next(((file, one) for file, one in self.templates.items() if file.endswith(f"/{name}")), None)
 
     def rendered(self) -> tuple[RenderedText, ...]:
-        """What the templates make with the parameters; nothing where any of them is not rendered."""
+        """What the templates make with the parameters. Raises NotRendered for any of them."""
         values = {name: one.value for name, one in self.parameters.items()}
         used = {file for tree in self.trees.values() for file in self._used(tree)}
         wanted = [name for name in self.templates if name.endswith(TEMPLATE_SUFFIXES) or not name.endswith(_ALL)]
-        try:
-            return tuple(render(name, self.find, values) for name in wanted if name not in used)
-        except NotRendered:
-            return ()
+        return tuple(render(name, self.find, values) for name in wanted if name not in used)
 
     def _used(self, tree: nodes.Template) -> Iterator[str]:
         for _, name in included(tree):

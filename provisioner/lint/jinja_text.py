@@ -7,17 +7,18 @@ those that somebody else's program brings, leave a template unrendered. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from traceback import walk_tb
 from typing import Any
 
-from jinja2 import BaseLoader, StrictUndefined, TemplateError, TemplateNotFound, nodes
+from jinja2 import BaseLoader, StrictUndefined, TemplateError, TemplateNotFound, TemplateSyntaxError, nodes
 from jinja2.filters import FILTERS
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from provisioner.lint.rendition import Place, RenderedText
+from provisioner.lint.rendition import NotRendered, Place, RenderedText
 from provisioner.rendering.widths import bounded
 
 MAX_STEPS = 20_000
@@ -38,21 +39,37 @@ Find = Callable[[str], tuple[str, str] | None]
 """From the name of a template to its file and text, None where there is none."""
 
 
-class NotRendered(Exception):
-    """A template is wrong, needs what is not known here, or takes too long."""
-
-
 def render(file: str, find: Find, values: Mapping[str, Any]) -> RenderedText:
-    """What the template of a file prints for some values. Raises NotRendered."""
-    environment = _Environment(_Loader(find))
+    """What the template of a file prints for some values. Raises NotRendered where it is wrong, needs what is not known
+    here, or takes too long."""
+    loader = _Loader(find)
+    environment = _Environment(loader)
     try:
         text = environment.get_template(file).render(values)
     except (
         *(TemplateError, TemplateNotFound, TypeError, ValueError, ArithmeticError, LookupError, AttributeError),
         *(RecursionError, AssertionError),
     ) as error:
-        raise NotRendered(str(error)) from error
+        raise NotRendered(_place_of(error, file, loader.files), _reason(error)) from error
     return _with_places(file, text)
+
+
+def _reason(error: Exception) -> str:
+    """Why, in a line."""
+    if isinstance(error, TemplateNotFound):
+        return f"there is no template `{error.name}`"
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _place_of(error: Exception, file: str, files: Container[str]) -> Place:
+    """The innermost line of a template that an error came through: its code has the file for a name."""
+    if isinstance(error, TemplateSyntaxError):
+        return Place(error.filename or file, error.lineno)
+    place = Place(file, 1)
+    for frame, line in walk_tb(error.__traceback__):
+        if frame.f_code.co_filename in files:
+            place = Place(frame.f_code.co_filename, line)
+    return place
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -137,6 +154,7 @@ class _Counting(NodeTransformer):
 class _Loader(BaseLoader):
     def __init__(self, find: Find) -> None:
         self._find = find
+        self.files: set[str] = set()
 
     def get_source(self, environment: Any, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
         """The text of a template."""
@@ -144,6 +162,7 @@ class _Loader(BaseLoader):
         found = self._find(template)
         if found is None:
             raise TemplateNotFound(template)
+        self.files.add(found[0])
         return found[1], found[0], None
 
 

@@ -46,6 +46,8 @@ _CLUSTER_KINDS = frozenset(
         *("NodeProfile", "ArgoCDApplicationTemplate", "StackTemplate", "OwnedAccessKey", "SharedSecret", "Team"),
     }
 )
+_PROGRAMS = ("helmCharts", "generators", "transformers")
+"""What other programs make of, or with, the resources."""
 _REMOTE = re.compile(r"://|^git@|^github\.com/|\?ref=|\.git(/|$)")
 
 
@@ -101,9 +103,13 @@ class Kustomizations:
             self._note("kustomization-cycle", document, ("resources",), message, fix="remove the path that leads back")
             return given
         found, seen = [*given, *_generated(document)], identities(given)
+        foreign: list[tuple[FieldPath, str]] = [
+            ((name,), f"`{name}` are not run here") for name in _PROGRAMS if look(document.value, name)
+        ]
         is_whole = not look(document.value, "helmCharts") and not look(document.value, "generators")
         for path, written in listed(document.value):
             if _REMOTE.search(written):
+                foreign.append((path, f"{shown(written)} is not fetched here"))
                 is_whole = False
                 continue
             place = _joined(folder, written)
@@ -123,7 +129,9 @@ class Kustomizations:
                 fix = "correct the path, or remove the line"
                 self._note("kustomization-missing-resource", document, path, message, fix=fix)
             else:
+                foreign.append((path, f"{shown(written)} is outside of what is linted"))
                 is_whole = False
+        self._note_foreign(document, folder, foreign)
         found = self._patched(folder, found, is_whole)
         if renames(document) or any(
             _joined(folder, written) in self._renaming for _, written in listed(document.value)
@@ -134,6 +142,14 @@ class Kustomizations:
         elif found:
             self._check_targets(document, found)
         return [_transformed(one, document.value) for one in found]
+
+    def _note_foreign(self, document: Document, folder: str, foreign: Sequence[tuple[FieldPath, str]]) -> None:
+        """Note, once for a kustomization, what it brings that nobody can see here."""
+        for path, why in foreign[:1]:
+            message = f"building kustomization `{folder}`: not all that it makes is checked, since {why}"
+            if len(foreign) > 1:
+                message += f" (and {len(foreign) - 1} more)"
+            self._note("not-rendered", document, path, message, fix="lint what `kustomize build` prints")
 
     def _is_inside(self, place: str) -> bool:
         """Whether the linted paths would show what stands there."""

@@ -25,7 +25,8 @@ from provisioner.lint.jinja_holes import hole_oddities
 from provisioner.lint.jinja_syntax import template_oddities
 from provisioner.lint.kustomize import Kustomizations
 from provisioner.lint.pack_compiling import CompiledPack, Plans, compiled_packs, no_plans, pack_roots
-from provisioner.lint.rendition import RenderedText, Rendition, documents_of
+from provisioner.lint.rendition import NotRendered, RenderedText, Rendition, documents_of
+from provisioner.lint.unrendered import bare_folders, lacking_oddities, not_rendered
 from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.world import Object, TenantValues, World
 from provisioner.lint.yaml_text import YamlDocument, is_too_large, parse_documents
@@ -107,12 +108,23 @@ def read_world(
 
 
 def renditions(sorting: Sorting, *, catalog: Catalog, kubernetes: tuple[int, int]) -> Iterator[Rendition]:
-    """What the templates of charts and folders make, each by itself."""
+    """What the templates of charts and folders make, each by itself. Notes those that are not rendered."""
     for chart in sorting.charts:
-        if texts := rendered_chart(chart, kubernetes):
-            yield rendition_of(texts, catalog=catalog, kubernetes=kubernetes)
+        try:
+            rendered = rendered_chart(chart, kubernetes)
+        except NotRendered as error:
+            sorting.oddities.append(not_rendered(f"chart `{chart.name}`", error, tool="`helm template`"))
+            continue
+        sorting.oddities.extend(lacking_oddities(rendered))
+        if rendered.texts:
+            yield rendition_of(rendered.texts, catalog=catalog, kubernetes=kubernetes)
     for folder in sorting.folders:
-        if texts := folder.rendered():
+        try:
+            texts = folder.rendered()
+        except NotRendered as error:
+            sorting.oddities.append(not_rendered(f"templates of `{folder.folder}`", error, tool="your renderer"))
+            continue
+        if texts:
             yield rendition_of(texts, catalog=catalog, kubernetes=kubernetes, change=folder.without_stand_ins)
 
 
@@ -175,6 +187,7 @@ class Sorting:
         }
         self.charts = tuple(charts_of(files.texts, read))
         self.folders = tuple(jinja_folders(files.texts, read, pack_roots(files.names)))
+        self.oddities.extend(bare_folders(files.texts, self.folders, pack_roots(files.names)))
         folders = {
             str(PurePosixPath(name).parent): documents[0]
             for name, documents in read.items()

@@ -37,6 +37,15 @@ class RenderedText(NamedTuple):
     places: Sequence[Place]
 
 
+class NotRendered(Exception):
+    """Templates are not rendered, all that belong together: where that was found out, and why. What is wrong with
+    them, if anything is, other rules tell."""
+
+    def __init__(self, place: Place, reason: str) -> None:
+        super().__init__(reason)
+        self.place, self.reason = place, reason
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rendition:
     """What some templates make together."""

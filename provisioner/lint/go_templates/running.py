@@ -7,8 +7,8 @@ a hole: whoever installs the chart gives it. Nothing is guessed: what is not kno
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from provisioner.lint.go_templates.faults import TemplateFault, Unknown
 from provisioner.lint.go_templates.names import IMPLEMENTED, function_of
@@ -37,6 +37,9 @@ _NONE_YET = object()
 _PASSING = frozenset({"quote", "squote", "toString", "trim"})
 """Functions behind which an empty value is still one that nobody gave."""
 
+_OF_CHART = frozenset({"Values", "Chart", "Release", "Capabilities", "Template", "Files"})
+"""Names at the top that Helm fills itself, or that other rules look at."""
+
 Template = Sequence[Node]
 Chunk = tuple[int, str, bool]
 """A line of the template (from 1), what was printed there, and whether it is text of the template itself."""
@@ -50,20 +53,34 @@ class _Leaves(Exception):
         self.is_break = is_break
 
 
+class Lacking(NamedTuple):
+    """A field that is printed behind a key and that its mapping does not have: the template and the line, the field,
+    and those that the mapping has."""
+
+    template: str
+    line: int
+    name: str
+    known: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Machine:
-    """Runs the templates of one chart; `hole` makes the text that stands for a value that nobody gave."""
+    """Runs the templates of one chart; `hole` makes the text that stands for a value that nobody gave. `running` is the
+    name of the template that runs, or that was left by an exception."""
 
     templates: Mapping[str, Template]
     hole: Callable[[str], str]
+    running: str = ""
+    lacking: list[Lacking] = field(default_factory=list)
     _steps: int = 0
     _printed: int = 0
     _depth: int = 0
     _line: int = 0
 
-    def run(self, template: Template, root: Any) -> list[Chunk]:
+    def run(self, template: Template, root: Any, name: str = "") -> list[Chunk]:
         """What a file prints. Raises Unknown, or TemplateFault for what Helm would refuse."""
         self._steps = self._printed = self._depth = 0
+        self.running = name
         chunks: list[Chunk] = []
         try:
             self._run(template, root, root, chunks)
@@ -96,7 +113,10 @@ class Machine:
         found = self.templates.get(name) if isinstance(name, str) else None
         if found is None:
             raise Unknown(self._line, f"there is no template `{name}` here")
-        return self._apart(found, dot)
+        outer, self.running = self.running, str(name)
+        text = self._apart(found, dot)
+        self.running = outer
+        return text
 
     def filled(self, text: Any, dot: Any) -> str:
         """What a text prints that is a template itself."""
@@ -160,6 +180,7 @@ class _Frame:
         elif node.kind == "print" and node.pipeline:
             value = self.pipeline(node.pipeline, dot)
             if not node.pipeline.names:
+                self._note_lacking(node, node.pipeline, value, dot)
                 self._print(node.line, self._shown(node.pipeline, value))
         elif node.kind in ("if", "with") and node.pipeline:
             self.variables.append({})
@@ -189,6 +210,21 @@ class _Frame:
             mark = self.machine.hole(".".join(first[0].names))  # type: ignore[union-attr]
             return f'"{mark}"' if others else mark
         return go_text(value)
+
+    def _note_lacking(self, node: Node, pipeline: Pipeline, value: Any, dot: Any) -> None:
+        """Note a field that stands alone behind a key and is none of its mapping's; not those that Helm fills."""
+        first, *others = pipeline.commands
+        operand = first[0]
+        if value not in (None, "", '""', "''") or len(first) > 1 or not isinstance(operand, Field | Variable):
+            return
+        is_passed = all(len(one) == 1 and isinstance(one[0], Function) and one[0].name in _PASSING for one in others)
+        is_behind_key = bool(self.chunks) and self.chunks[-1][1].endswith((": ", "- ", "="))
+        if not operand.names or _OF_CHART & {*operand.names} or not is_passed or not is_behind_key:
+            return
+        around = self._operand(replace(operand, names=operand.names[:-1]), dot)
+        if isinstance(around, dict) and around and operand.names[-1] not in around:
+            known = tuple(map(str, around))
+            self.machine.lacking.append(Lacking(self.machine.running, node.line, operand.names[-1], known))
 
     def _range(self, node: Node, pipeline: Pipeline, dot: Any) -> None:
         value = self.pipeline(Pipeline(pipeline.commands), dot)

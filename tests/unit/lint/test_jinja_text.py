@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provisioner.lint.jinja_text import NotRendered, render
-from provisioner.lint.rendition import Place, RenderedText
+from provisioner.lint.jinja_text import render
+from provisioner.lint.rendition import NotRendered, Place, RenderedText
 
 VALUES: dict[str, Any] = {"name": "chat", "ports": [80, 443], "labels": {"app": "chat"}, "many": list(range(1000))}
 

@@ -79,8 +79,25 @@ def test_a_value_that_the_chart_leaves_empty_is_nobodys_mistake(tmp_path: Path) 
 )
 def test_a_chart_with_anything_unknown_is_not_judged_by_what_it_makes(tmp_path: Path, unknown: str) -> None:
     folder = chart(tmp_path / "router", values=VALUES.replace("replicas: 2", "replicas: two"))
-    (folder / "templates" / "other.yaml").write_text(f"# {unknown}\n")
+    (folder / "templates" / "other.yaml").write_text(f"# a\n# {unknown}\n")
     assert "schema-wrong-type" not in [rule for rule, _ in errors(folder)]
+    [told_of] = [found for found in lint(folder) if found.rule == "not-rendered"]
+    assert (told_of.file, told_of.line) == (f"{folder}/templates/other.yaml", 2)
+
+
+def test_the_template_that_leaves_a_chart_unrendered_is_the_one_that_is_included(tmp_path: Path) -> None:
+    folder = chart(tmp_path / "router", router=ROUTER.replace("{{ .Chart.Name }}", '{{ include "secret" . }}'))
+    (folder / "templates" / "_secret.tpl").write_text('{{- define "secret" -}}\n{{ genCA }}\n{{- end }}\n')
+    [told_of] = [found for found in lint(folder) if found.rule == "not-rendered"]
+    assert (told_of.file, told_of.line) == (f"{folder}/templates/_secret.tpl", 2)
+
+
+def test_the_line_that_leaves_a_folder_unrendered_is_told(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("name: chat\n")
+    (tmp_path / "a.yaml.j2").write_text("# {{ name }}\n{% include 'part.j2' %}\n")
+    (tmp_path / "part.j2").write_text("# first\n# {{ name | b64encode }}\n")
+    [told_of] = [found for found in lint(tmp_path) if found.rule == "not-rendered"]
+    assert (told_of.file, told_of.line) == (f"{tmp_path}/part.j2", 2)
 
 
 def test_a_chart_whose_dependency_would_add_objects_is_not_judged_by_what_it_makes(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from provisioner.lint.charts import Chart
 from provisioner.lint.go_templates.faults import TemplateFault
 from provisioner.lint.helm import parsed
 from provisioner.lint.rule import Hit, Spot, rule
+from provisioner.lint.rules.files._oddities import hits
 from provisioner.lint.values import look, mapping
 from provisioner.lint.world import World
 
@@ -36,8 +37,10 @@ def value_missing(world: World) -> Iterator[Hit]:
 
     It prints nothing where the name is merely absent, and fails with `nil pointer evaluating interface {}` one level
     deeper. A slip of the name is the usual cause. Values whose absence is provided for (`default`, `required`, `if`,
-    `with`) are left out.
+    `with`) are left out. Of the items of a list, such as one model after the other, a field is told that is printed
+    behind its key and that an item does not have.
     """
+    yield from hits(world, "chart-value-missing")
     for chart in world.charts:
         reads = [(template.file, read) for template in chart.templates for read in template.reads()]
         guarded = {read.path for _, read in reads if read.is_guarded}

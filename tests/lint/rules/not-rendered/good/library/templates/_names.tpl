@@ -1,0 +1,1 @@
+{{- define "shared.name" -}}{{ .Release.Name }}{{- end }}
