@@ -5,10 +5,10 @@ ARGS ?=
 ROUNDS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test engines soak check golden bench clean
+.PHONY: help demo test engines soak check golden bench bench-litellm clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.demo: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is needed; hint: make PYTHON=python3.12 demo")'
@@ -52,6 +52,13 @@ golden: $(VENV)/.dev ## rewrite golden files and the generated reference
 bench: $(VENV)/.dev ## every benchmark: a table and a ratio each
 	$(BIN)/python -m pip install --quiet --editable '.[demo,dev,bench]'
 	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
+	$(BIN)/python -m benchmarks.gateway
+
+bench-litellm: $(VENV)/.dev ## the gateway's benchmark with LiteLLM too, in an environment of its own
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	test -x $(VENV)/litellm/bin/litellm || $(PYTHON) -m venv $(VENV)/litellm
+	$(VENV)/litellm/bin/python -m pip install --quiet 'litellm[proxy]==1.108.7'
+	LITELLM=$(VENV)/litellm/bin/litellm $(BIN)/python -m benchmarks.gateway
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""The gateway against Envoy, LiteLLM and nothing at all."""

@@ -1,0 +1,111 @@
+"""What is compared: our gateway with everything on, Envoy passing the same bytes through, LiteLLM, and nothing at all.
+
+Each is a context manager that gives the process id whose CPU counts and the port to call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.gateway.plane import KEY
+from benchmarks.gateway.processes import free_port, process, wait_for
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """One contender: its name in tables, the process to measure, the port to call."""
+
+    name: str
+    pid: int
+    port: int
+
+
+@contextlib.contextmanager
+def gateway(plane_url: str, folder: Path) -> Iterator[Proxy]:
+    """Our gateway: ten thousand keys, two thousand routes, slots, limits, usage and metrics on."""
+    port = free_port()
+    serving = (sys.executable, "-m", "benchmarks.gateway.serving", plane_url, str(port), str(folder / "snapshot.json"))
+    with process(*serving) as running:
+        wait_for(port)
+        yield Proxy("gateway", running.pid, port)
+
+
+@contextlib.contextmanager
+def envoy(server_port: int, folder: Path) -> Iterator[Proxy | None]:
+    """Envoy 1.40 with one worker, passing through; None where it is not installed."""
+    program = shutil.which("envoy", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    if program is None:
+        yield None
+        return
+    port = free_port()
+    config = folder / "envoy.json"
+    config.write_text(json.dumps(_envoy_config(port, server_port)))
+    flags = ("--concurrency", "1", "--disable-hot-restart", "--log-level", "off")
+    with process(program, "-c", str(config), *flags) as running:
+        wait_for(port)
+        yield Proxy("envoy 1.40 pass-through", running.pid, port)
+
+
+@contextlib.contextmanager
+def litellm(server_port: int, folder: Path) -> Iterator[Proxy | None]:
+    """LiteLLM's proxy with one worker and one key; None unless `LITELLM` names its command.
+
+    It pins versions of nearly everything, so it wants a virtual environment of its own: `make bench-litellm`.
+    """
+    program = os.environ.get("LITELLM")
+    if not program:
+        yield None
+        return
+    port = free_port()
+    config = folder / "litellm.yaml"
+    server = {"model": "openai/m", "api_base": f"http://127.0.0.1:{server_port}/v1", "api_key": "none"}
+    settings = {
+        "model_list": [{"model_name": "chat", "litellm_params": server}],
+        "general_settings": {"master_key": KEY},
+        "litellm_settings": {"telemetry": False},
+    }
+    config.write_text(json.dumps(settings))
+    flags = ("--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1")
+    offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "DISABLE_ADMIN_UI": "True", "LITELLM_LOG": "ERROR"}
+    with process(program, *flags, environment=offline) as running:
+        wait_for(port, seconds=120)
+        yield Proxy("litellm", running.pid, port)
+
+
+def _envoy_config(port: int, server_port: int) -> dict[str, object]:
+    def address(number: int) -> dict[str, object]:
+        return {"socket_address": {"address": "127.0.0.1", "port_value": number}}
+
+    router = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"
+    manager = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+    route = {"match": {"prefix": "/"}, "route": {"cluster": "servers", "timeout": "0s"}}
+    connection_manager = {
+        "@type": manager,
+        "stat_prefix": "in",
+        "codec_type": "HTTP1",
+        "http_filters": [{"name": "router", "typed_config": {"@type": router}}],
+        "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]},
+    }
+    listener = {
+        "name": "in",
+        "address": address(port),
+        "filter_chains": [{"filters": [{"name": "http", "typed_config": connection_manager}]}],
+    }
+    many = [{"priority": "DEFAULT", "max_connections": 10_000, "max_pending_requests": 10_000, "max_requests": 10_000}]
+    cluster = {
+        "name": "servers",
+        "type": "STATIC",
+        "circuit_breakers": {"thresholds": many},
+        "load_assignment": {
+            "cluster_name": "servers",
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address(server_port)}}]}],
+        },
+    }
+    return {"static_resources": {"listeners": [listener], "clusters": [cluster]}}
