@@ -17,6 +17,7 @@ MOST_RECORDS = 1000
 """Records of one batch, at most."""
 
 _Name = Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,127}$", description="1 to 127 visible ASCII characters")]
+_Word = Annotated[str, Field(pattern=r"^[\x21-\x7e]{0,128}$", description="at most 128 visible ASCII characters")]
 _Tokens = Annotated[int | None, Field(ge=0, le=10**12, description="a number of tokens, null where none was told")]
 
 
@@ -42,6 +43,9 @@ class UsageRecordForm(BaseModel):
     prompt_tokens: _Tokens = None
     completion_tokens: _Tokens = None
     duration_ms: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False, description="milliseconds")]
+    request_id: _Word = ""
+    target: _Word = ""
+    denial: _Word = ""
 
     def record(self) -> UsageRecord:
         """The record."""

@@ -11,10 +11,11 @@ from datetime import datetime
 
 from provisioner.domain.access import Scope
 from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.fallback import FallbackChoice, FallbackPolicy
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import ApiKey
-from provisioner.domain.plan import RuntimePlan
-from provisioner.domain.snapshot import Backend, KeyDigest, Route, Snapshot
+from provisioner.domain.plan import EndpointPlan, RuntimePlan
+from provisioner.domain.snapshot import Allowance, Backend, KeyDigest, QueueGroup, Route, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,16 @@ class Serving:
     upstream_model: str
     backends: tuple[Backend, ...]
     adapters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a snapshot says. `gateways` is how many share slots and allowances."""
+
+    routes: tuple[Route, ...]
+    keys: tuple[KeyDigest, ...]
+    groups: tuple[QueueGroup, ...] = ()
+    gateways: int = 1
 
 
 def derive_routes(
@@ -53,26 +64,84 @@ def _routes_of(endpoint: Endpoint, seen: Serving | None, previous: Sequence[Rout
     runtime, is_drained = endpoint.plan.runtime, endpoint.phase is Phase.DRAINED
     if previous and (seen is None or seen.revision != runtime.revision):
         for route in previous:
-            yield replace(route, teams=_teams_of(endpoint), backends=() if is_drained else route.backends)
+            yield replace(_under_terms(route, endpoint), backends=() if is_drained else route.backends)
         return
     told = seen or Serving(runtime.revision, runtime.served_model, (), adapter_names(runtime))
     # What was seen before bounds were lowered may name replicas that are about to go.
     hosts = {endpoint.plan.replica_host(ordinal) for ordinal in range(runtime.max_replicas)}
     backends = tuple(backend for backend in told.backends if backend.host in hosts and not is_drained)
     for alias, model in ((endpoint.name, told.upstream_model), *((f"{endpoint.name}/{a}", a) for a in told.adapters)):
-        yield Route(
+        route = Route(
             alias=alias,
             tenant=endpoint.tenant,
-            teams=_teams_of(endpoint),
             endpoint=endpoint.id,
             upstream_model=model,
             created_at=endpoint.created_at,
             backends=backends,
+            kind=runtime.kind,
+            hostname=endpoint.plan.address.hostname,
         )
+        yield _under_terms(route, endpoint)
 
 
-def _teams_of(endpoint: Endpoint) -> tuple[str, ...]:
-    return () if endpoint.plan.team is None else (endpoint.plan.team,)
+def _under_terms(route: Route, endpoint: Endpoint) -> Route:
+    """The route with what holds for its callers, whichever revision serves. What was drained is not woken by them."""
+    return replace(
+        route,
+        teams=() if endpoint.plan.team is None else (endpoint.plan.team,),
+        group=_group_of(endpoint.plan),
+        can_wake=endpoint.plan.runtime.min_replicas == 0 and endpoint.phase is Phase.READY,
+    )
+
+
+def _group_of(plan: EndpointPlan) -> str:
+    """A tier's limits are of one tenant, so the tenant's endpoints of the tier share them; without any, each endpoint
+    is its own group."""
+    return f"{plan.tenant}/{plan.tier}" if plan.limits else ""
+
+
+def derive_groups(endpoints: Iterable[Endpoint]) -> tuple[QueueGroup, ...]:
+    """The bounds on what tenants send, sorted by name. Where plans of one tenant and tier disagree, because the tier's
+    limits were changed in between, the wider bound holds."""
+    limits: dict[str, list[Mapping[str, int]]] = {}
+    for endpoint in endpoints:
+        if name := _group_of(endpoint.plan):
+            limits.setdefault(name, []).append(endpoint.plan.limits)
+    return tuple(
+        QueueGroup(
+            name=name,
+            slots=_widest(found, "concurrentRequests") or 0,
+            allowance=Allowance(
+                requests_per_minute=_widest(found, "requestsPerMinute"),
+                tokens_per_minute=_widest(found, "tokensPerMinute"),
+            ),
+        )
+        for name, found in sorted(limits.items())
+    )
+
+
+def _widest(limits: Iterable[Mapping[str, int]], name: str) -> int | None:
+    bounds = [bound.get(name) for bound in limits]
+    return None if None in bounds else max(bound for bound in bounds if bound is not None)
+
+
+def with_fallbacks(
+    routes: Iterable[Route],
+    endpoints: Iterable[Endpoint],
+    choices: Iterable[FallbackChoice],
+    policies: Mapping[str, FallbackPolicy],
+) -> tuple[Route, ...]:
+    """The routes with what may be done while they have no replica: only the model that an endpoint is made of can be
+    had elsewhere, its adapters cannot."""
+    models = {endpoint.id: endpoint.plan.runtime.model for endpoint in endpoints}
+    chosen = {
+        choice.endpoint: choice.fallback(policies, models[EndpointId(choice.endpoint)])
+        for choice in choices
+        if choice.endpoint in models
+    }
+    return tuple(
+        replace(route, fallback=None if "/" in route.alias else chosen.get(route.endpoint)) for route in routes
+    )
 
 
 def adapter_names(runtime: RuntimePlan) -> tuple[str, ...]:
@@ -84,7 +153,12 @@ def derive_keys(keys: Iterable[ApiKey], now: datetime) -> tuple[KeyDigest, ...]:
     """The digests of every customer's key that may call endpoints at `now`, sorted by digest."""
     usable = (
         KeyDigest(
-            digest=key.digest, tenant=key.tenant, team=key.team, endpoints=key.endpoints, expires_at=key.expires_at
+            digest=key.digest,
+            tenant=key.tenant,
+            name=key.id,
+            team=key.team,
+            endpoints=key.endpoints,
+            expires_at=key.expires_at,
         )
         for key in keys
         if key.tenant is not None and Scope.INFERENCE in key.permitted and key.is_usable(now)
@@ -92,11 +166,15 @@ def derive_keys(keys: Iterable[ApiKey], now: datetime) -> tuple[KeyDigest, ...]:
     return tuple(sorted(usable, key=lambda key: key.digest))
 
 
-def derive_snapshot(
-    previous: Snapshot | None, routes: tuple[Route, ...], keys: tuple[KeyDigest, ...], now: datetime
-) -> Snapshot:
+def derive_snapshot(previous: Snapshot | None, content: Content, now: datetime) -> Snapshot:
     """`previous` when it says the same already, else a new snapshot with the next version."""
-    if previous and previous.routes == routes and previous.keys == keys:
+    if previous and content == Content(previous.routes, previous.keys, previous.groups, previous.gateways):
         return previous
-    version = previous.version + 1 if previous else 1
-    return Snapshot(version=version, created_at=now, routes=routes, keys=keys)
+    return Snapshot(
+        version=previous.version + 1 if previous else 1,
+        created_at=now,
+        routes=content.routes,
+        keys=content.keys,
+        groups=content.groups,
+        gateways=content.gateways,
+    )

@@ -48,8 +48,8 @@ class Route:
     A route without backends stays in the snapshot: its callers get 503, not 404. Without a `tenant` it is every
     caller's. `teams` are those whose keys may use it, none means all. `kind` is what the model answers (`chat`,
     `embedding`, `transcription`). An `is_open` route wants no key: a caller without one reaches it by `hostname`, or by
-    its alias alone when it has no tenant. Routes of one `group` share slots and allowance; without one an endpoint is its own
-    group. `can_wake` says that the control plane can be asked for replicas when there are none.
+    its alias alone when it has no tenant. Routes of one `group` share slots and allowance; without one an endpoint is
+    its own group. `can_wake` says that the control plane can be asked for replicas when there are none.
     """
 
     alias: str

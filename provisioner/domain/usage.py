@@ -26,7 +26,8 @@ class Outcome(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRecord:
     """One finished request, as a gateway tells it. `key` is the key's id or the digest that the gateway knows it by;
-    tokens None where the engine told none; durations in milliseconds."""
+    tokens None where the engine told none; durations in milliseconds. `target` is the policy under which it went
+    outside, `denial` why it did not."""
 
     at: datetime
     tenant: str
@@ -38,6 +39,9 @@ class UsageRecord:
     completion_tokens: int | None
     duration_ms: float
     team: str | None = None
+    request_id: str = ""
+    target: str = ""
+    denial: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

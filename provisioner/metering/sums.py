@@ -37,8 +37,13 @@ def sum_records(records: Iterable[UsageRecord], names: Names) -> list[UsageHour]
     return [sums[place] for place in sorted(sums)]
 
 
+def key_names(record: UsageRecord, names: Names) -> KeyNames:
+    """What the record's key is told under."""
+    return names.keys.get(record.key) or KeyNames(_readable(record.key), None)
+
+
 def _single(record: UsageRecord, names: Names) -> UsageHour:
-    key = names.keys.get(record.key) or KeyNames(_readable(record.key), None)
+    key = key_names(record, names)
     endpoint = names.endpoints.get(record.endpoint)
     told = (record.prompt_tokens, record.completion_tokens)
     return UsageHour(

@@ -22,6 +22,10 @@ _KEPT: Mapping[Records, timedelta] = {
     Records.CHANGED_ENDPOINTS: timedelta(days=1),
     Records.MUTATIONS: timedelta(days=KEPT_DAYS),
     Records.USAGE_BATCHES: timedelta(days=7),
+    Records.FALLBACK_EVIDENCE: timedelta(days=30),
+    Records.BUDGETS: timedelta(days=30),
+    Records.RESERVATIONS: timedelta(days=3),
+    Records.GATEWAYS: timedelta(days=1),
 }
 _REST_SECONDS = 3600.0
 _REST_AFTER_FAILURE_SECONDS = 60.0

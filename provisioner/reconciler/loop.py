@@ -1,7 +1,7 @@
 """Observes and publishes: live replicas, endpoints and keys become one immutable, versioned snapshot, published whole.
 
 Two rhythms: replicas are observed every few seconds, changes of rows are looked for twice a second, so that a key works
-or stops working within a second however slow a cluster is; a look that finds none costs three small queries. It never
+or stops working within a second however slow a cluster is; a look that finds none costs five small queries. It never
 changes the world; on any failure the last good snapshot stays. Runs beside the worker in `tenantry serve`; several may
 run, the store takes one version from one of them.
 """
@@ -13,13 +13,22 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import ConflictError, TenantryError
+from provisioner.domain.fallback import FallbackPolicy
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import ApiKey, without_teams
-from provisioner.domain.route import Serving, derive_keys, derive_routes, derive_snapshot
+from provisioner.domain.route import (
+    Content,
+    Serving,
+    derive_groups,
+    derive_keys,
+    derive_routes,
+    derive_snapshot,
+    with_fallbacks,
+)
 from provisioner.domain.snapshot import Snapshot
 from provisioner.platform.interface import Clusters
 from provisioner.reconciler.observe import observe_serving
@@ -34,8 +43,11 @@ _REST_SECONDS = 0.2
 _PUBLISH_SECONDS = 0.5
 _LOOKS_PER_SECOND = 100
 """A look costs milliseconds: a large fleet is looked at less often, not at the cost of the API beside it."""
+GATEWAY_LIVES = timedelta(seconds=60)
+"""How long a gateway counts after it was last heard of: it asks at least every 25 seconds."""
 _MISSED = {"action": "reconcile_missed"}
 _UNOBSERVED = {"action": "endpoint_unobserved"}
+NO_POLICIES: Mapping[str, FallbackPolicy] = {}
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -44,24 +56,36 @@ class _Settled:
     """What the newest snapshot was compared with, and until when time alone changes nothing: a key expires then."""
 
     inputs: tuple[object, ...]
+    gateways: int
     until: datetime
 
-    def holds(self, inputs: tuple[object, ...], now: datetime) -> bool:
+    def holds(self, inputs: tuple[object, ...], gateways: int, now: datetime) -> bool:
         """Whether these inputs are the very same objects, and the moment has not come."""
-        return now < self.until and all(one is other for one, other in zip(self.inputs, inputs, strict=True))
+        are_same = all(one is other for one, other in zip(self.inputs, inputs, strict=True))
+        return now < self.until and are_same and gateways == self.gateways
 
 
 class Reconciler:
     """Keeps the snapshot true. `wake` is for whoever has just changed a key, or waits for a replica to be seen;
     `succeeded` says when `observing` and `publishing` last went well."""
 
-    def __init__(self, *, clusters: Clusters, store: Store, clock: Clock, team_scoping: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        clusters: Clusters,
+        store: Store,
+        clock: Clock,
+        team_scoping: bool = True,
+        policies: Mapping[str, FallbackPolicy] = NO_POLICIES,
+    ) -> None:
         self._clusters = clusters
         self._store = store
         self._clock = clock
         self._scoped = list if team_scoping else without_teams
         self._endpoints = Remembered(store.endpoints)
         self._keys = Remembered(store.keys)
+        self._fallbacks = Remembered(store.fallbacks)
+        self._policies = policies
         self._snapshot: Snapshot | None = None
         self._settled: _Settled | None = None
         self._troubles: dict[str, str] = {}
@@ -98,19 +122,27 @@ class Reconciler:
         """Publish what rows and observations say; the current snapshot when they say nothing new. None when another
         process was quicker, which the next turn takes up."""
         previous = await self._newest()
-        endpoints, keys, serving = await self._endpoints.rows(), await self._keys.rows(), self._serving
-        now = self._clock.now()
-        if self._settled is not None and self._settled.holds((previous, endpoints, keys, serving), now):
+        endpoints, keys, fallbacks = await self._endpoints.rows(), await self._keys.rows(), await self._fallbacks.rows()
+        serving, now = self._serving, self._clock.now()
+        gateways = max(1, await self._store.gateways.count(now - GATEWAY_LIVES))
+        inputs = (endpoints, keys, fallbacks, serving)
+        if self._settled is not None and self._settled.holds((previous, *inputs), gateways, now):
             return previous
         routes = derive_routes(endpoints, serving, previous.routes if previous else ())
-        snapshot = derive_snapshot(previous, routes, derive_keys(self._scoped(keys), now), now)
+        content = Content(
+            routes=with_fallbacks(routes, endpoints, fallbacks, self._policies),
+            keys=derive_keys(self._scoped(keys), now),
+            groups=derive_groups(endpoints),
+            gateways=gateways,
+        )
+        snapshot = derive_snapshot(previous, content, now)
         if snapshot is not previous:
             try:
                 await self._store.snapshots.publish(snapshot)
             except ConflictError:
                 return None
             self._snapshot = snapshot
-        self._settled = _Settled((snapshot, endpoints, keys, serving), _next_expiry(keys, now))
+        self._settled = _Settled((snapshot, *inputs), gateways, _next_expiry(keys, now))
         return snapshot
 
     async def _newest(self) -> Snapshot | None:

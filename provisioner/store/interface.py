@@ -25,6 +25,7 @@ from provisioner.domain.page import Page, Position
 from provisioner.domain.snapshot import Snapshot
 from provisioner.domain.tenant import Tenant
 from provisioner.store.interface_accounts import GaugeStore, TeamStore, UsageStore
+from provisioner.store.interface_fallback import BudgetStore, FallbackStore, GatewayStore
 from provisioner.store.interface_models import ModelStore
 from provisioner.store.interface_orphans import OrphanStore
 
@@ -56,6 +57,10 @@ class Records(StrEnum):
     CHANGED_ENDPOINTS = "changed_endpoints"
     MUTATIONS = "mutations"
     USAGE_BATCHES = "usage_batches"
+    FALLBACK_EVIDENCE = "fallback_evidence"
+    BUDGETS = "budgets"
+    RESERVATIONS = "reservations"
+    GATEWAYS = "gateways"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,6 +373,9 @@ class Store(Protocol):
     gauges: GaugeStore
     teams: TeamStore
     usage: UsageStore
+    fallbacks: FallbackStore
+    budgets: BudgetStore
+    gateways: GatewayStore
 
     async def close(self) -> None:
         """Give every connection back."""

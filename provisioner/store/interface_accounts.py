@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from provisioner.domain.fallback import FallbackEvidence
 from provisioner.domain.origin import Origin
 from provisioner.domain.page import Page, Position
 from provisioner.domain.team import Team
@@ -51,9 +52,11 @@ class UsageStore(Protocol):
         """What is known of endpoints by their ids, and of keys by their ids or digests."""
         ...
 
-    async def add(self, batch: str, hours: Sequence[UsageHour], now: datetime) -> bool:
-        """Add sums, one per hour, endpoint and key; False for a batch that was added before, which changes nothing. The
-        names of an hour stay as they were first told."""
+    async def add(
+        self, batch: str, hours: Sequence[UsageHour], now: datetime, *, evidence: Sequence[FallbackEvidence] = ()
+    ) -> bool:
+        """Add sums, one per hour, endpoint and key, and evidence of fallbacks; False for a batch that was added before,
+        which changes nothing. The names of an hour stay as they were first told."""
         ...
 
     async def page(

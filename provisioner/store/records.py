@@ -12,12 +12,17 @@ from sqlalchemy import Table, delete, select, tuple_
 from provisioner.store.database import Database
 from provisioner.store.interface import Records
 from provisioner.store.schema import AUDIT_EVENTS, CHANGED_ENDPOINTS, MUTATIONS, USAGE_BATCHES
+from provisioner.store.schema_fallback import BUDGETS, FALLBACK_EVIDENCE, GATEWAYS, RESERVATIONS
 
 _TABLES: dict[Records, Table] = {
     Records.AUDIT_EVENTS: AUDIT_EVENTS,
     Records.CHANGED_ENDPOINTS: CHANGED_ENDPOINTS,
     Records.MUTATIONS: MUTATIONS,
     Records.USAGE_BATCHES: USAGE_BATCHES,
+    Records.FALLBACK_EVIDENCE: FALLBACK_EVIDENCE,
+    Records.BUDGETS: BUDGETS,
+    Records.RESERVATIONS: RESERVATIONS,
+    Records.GATEWAYS: GATEWAYS,
 }
 
 

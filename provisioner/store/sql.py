@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from provisioner.domain.clock import Clock
 from provisioner.store.audit import SqlAudit
+from provisioner.store.budgets import SqlBudgets
 from provisioner.store.database import Database, open_database
 from provisioner.store.endpoints import SqlEndpoints
+from provisioner.store.fallbacks import SqlFallbacks
+from provisioner.store.gateways import SqlGateways
 from provisioner.store.gauges import SqlGauges
 from provisioner.store.interface import (
     AuditStore,
@@ -17,6 +20,7 @@ from provisioner.store.interface import (
     TenantStore,
 )
 from provisioner.store.interface_accounts import GaugeStore, TeamStore, UsageStore
+from provisioner.store.interface_fallback import BudgetStore, FallbackStore, GatewayStore
 from provisioner.store.interface_models import ModelStore
 from provisioner.store.interface_orphans import OrphanStore
 from provisioner.store.keys import SqlKeys
@@ -48,6 +52,9 @@ class SqlStore:
         self.gauges: GaugeStore = SqlGauges(database, clock=clock)
         self.teams: TeamStore = SqlTeams(database)
         self.usage: UsageStore = SqlUsage(database)
+        self.fallbacks: FallbackStore = SqlFallbacks(database)
+        self.budgets: BudgetStore = SqlBudgets(database)
+        self.gateways: GatewayStore = SqlGateways(database)
 
     async def close(self) -> None:
         """Give every connection back."""

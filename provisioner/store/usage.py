@@ -10,17 +10,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import Column, ColumnElement, Select, Subquery, and_, func, literal_column, or_, select
+from sqlalchemy import Column, ColumnElement, Select, Subquery, and_, func, insert, literal_column, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.endpoint import EndpointRequest
+from provisioner.domain.fallback import FallbackEvidence
 from provisioner.domain.page import Page, Position
 from provisioner.domain.usage import EndpointNames, KeyNames, Names, UsageFilter, UsageHour, UsageLabel, UsageSum
 from provisioner.store.database import Database
 from provisioner.store.paging import Order
 from provisioner.store.rows import columns_of
 from provisioner.store.schema import API_KEYS, ENDPOINTS, USAGE_BATCHES, USAGE_HOURS
+from provisioner.store.schema_fallback import FALLBACK_EVIDENCE
 
 _SUMS = ("requests", "failures", "unmeasured", "prompt_tokens", "completion_tokens", "duration_ms")
 _INSERTS: Mapping[str, Callable[..., Any]] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
@@ -49,7 +51,9 @@ class SqlUsage:
             keys={name: KeyNames(row.id, row.team) for row in known for name in (row.id, row.digest)},
         )
 
-    async def add(self, batch: str, hours: Sequence[UsageHour], now: datetime) -> bool:
+    async def add(
+        self, batch: str, hours: Sequence[UsageHour], now: datetime, *, evidence: Sequence[FallbackEvidence] = ()
+    ) -> bool:
         """See UsageStore."""
         ordered = sorted(hours, key=lambda one: (one.hour, one.endpoint, one.key))
         async with self._database.write() as connection:
@@ -57,6 +61,8 @@ class SqlUsage:
                 return False
             for start in range(0, len(ordered), _ROWS_AT_ONCE):
                 await _add_rows(connection, ordered[start : start + _ROWS_AT_ONCE])
+            if evidence:
+                await connection.execute(insert(FALLBACK_EVIDENCE), [columns_of(one, "id") for one in evidence])
         return True
 
     async def page(

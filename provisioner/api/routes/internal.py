@@ -45,8 +45,11 @@ async def count_usage(request: Request, services: ServicesDependency) -> dict[st
     no answer came, is always right. A batch with a record that is not as it should be is refused whole."""
     form = read_form(UsageBatchForm, await read_json(request))
     records = [record.record() for record in form.records]
-    counted = await count_batch(form.batch, records, services.store.usage, now=services.clock.now())
-    return {"counted": counted}
+    now = services.clock.now()
+    counted = await count_batch(form.batch, records, services.store.usage, now=now)
+    if counted.keys:
+        await services.store.keys.tell_use(counted.keys, now)
+    return {"counted": counted.is_new}
 
 
 @router.post("/wake", status_code=202)
