@@ -21,10 +21,10 @@ class Limits:
     header_count: int = 100
     connections: int = 10_000
     snapshot_bytes: int = 256 * 1024 * 1024
-    header_seconds: float = 15.0
+    header_seconds: float = 10.0
     """From the first byte of a request to the end of its header block; then 408."""
-    body_seconds: float = 120.0
-    """From the end of the header block to the last byte of the body; then 408."""
+    body_seconds: float = 60.0
+    """Between two pieces of a request's body; then 408."""
     keep_alive_seconds: float = 75.0
     """How long a customer's connection may rest between two requests."""
     connect_seconds: float = 5.0
@@ -36,6 +36,8 @@ class Limits:
     upstream_idle_seconds: float = 4.0
     """How long an unused connection to a replica is kept: shorter than the 5 s after which uvicorn and llama.cpp close
     theirs, so that a request rarely meets a closing one."""
+    comment_seconds: float = 15.0
+    """Between two comments in a stream of events whose engine is silent, so that proxies keep it open; 0 for none."""
     upstream_idle_connections: int = 256
     """How many unused connections are kept for each replica."""
     drain_seconds: float = 30.0
@@ -52,19 +54,80 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerTls:
+    """PEM files with which the customers' address speaks TLS."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queueing:
+    """What holds for the queues of all groups, and the names of the header fields that claim priority."""
+
+    retry_after_seconds: float = 30.0
+    """What a caller who is turned away is told."""
+    interactive_per_principal: int = 2
+    """Requests of one verified person, waiting and running, that go before others'; further ones are background."""
+    background_wait_seconds: float = 300.0
+    """A background request that has waited so long goes first."""
+    priority_header: str = "X-Inference-Priority"
+    principal_header: str = "X-Inference-Principal"
+    identity_header: str = "X-Inference-Identity"
+    identity_key: bytes | None = field(default=None, repr=False)
+    """Signs claims of callers whose tenant has no key of its own; None lets none of these be interactive."""
+    decode_tokens_per_second: float = 3.4
+    """From which the budgets of a request derive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probing:
+    """How replicas are asked whether they are well."""
+
+    interval_seconds: float = 5.0
+    timeout_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRecording:
+    """What is asked of engines, and where records go besides the control plane."""
+
+    asks_for_usage: bool = True
+    """Whether an engine is asked for the usage of a stream whose caller did not ask."""
+    file: Path | None = None
+    """JSON lines of usage records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """The REST API that gives snapshots, takes usage, wakes endpoints and gives budgets: paths below `url`/internal."""
+
+    url: str
+    """Without a slash at its end."""
+    credential: str = field(repr=False)
+    snapshot_file: Path
+    """The last snapshot, for a start without the control plane."""
+    snapshot_max_age_seconds: float | None = None
+    """After this long without word from the control plane the gateway refuses requests; None serves on for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayConfig:
     """Everything one gateway process needs. A port of 0 takes a free one."""
 
     listen_host: str
     listen_port: int
-    snapshot_url: str
-    snapshot_file: Path
-    snapshot_credential: str = field(repr=False)
-    snapshot_max_age_seconds: float | None = None
-    """After this long without word from the control plane the gateway refuses requests; None serves on for ever."""
+    control: ControlPlane
+    listener_tls: ListenerTls | None = None
+    """None is for HTTP without TLS."""
     admin_host: str | None = None
     """Address of the operator paths; None leaves them off."""
     admin_port: int = 0
     tls: TlsFiles | None = None
-    """None is for replicas without TLS only; a replica that wants TLS then counts as broken."""
+    """None is for replicas without mutual TLS only; a replica that wants it then counts as broken."""
     limits: Limits = field(default_factory=Limits)
+    queueing: Queueing = field(default_factory=Queueing)
+    probing: Probing = field(default_factory=Probing)
+    usage: UsageRecording = field(default_factory=UsageRecording)
+    secrets: Path | None = None
+    """Folder with a file per secret that a snapshot names."""

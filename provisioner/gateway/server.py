@@ -17,7 +17,7 @@ from provisioner.domain.snapshot import Snapshot
 from provisioner.gateway.body.request_body import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
 from provisioner.gateway.caller.header import Naming
-from provisioner.gateway.config import GatewayConfig, Limits, TlsFiles
+from provisioner.gateway.config import ControlPlane, GatewayConfig, Limits, TlsFiles
 from provisioner.gateway.control.subscription import Subscription
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import Directory
@@ -32,7 +32,7 @@ from provisioner.gateway.replica.rescue import Rescue
 from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.usage.tally import NoAccounting
 
-__all__ = ["Gateway", "GatewayConfig", "Limits", "TlsFiles", "run_gateway", "start_gateway"]
+__all__ = ["ControlPlane", "Gateway", "GatewayConfig", "Limits", "TlsFiles", "run_gateway", "start_gateway"]
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,9 @@ class Gateway:
             rescue=Rescue(),
             accounting=NoAccounting(),
         )
-        self._subscription = Subscription(config, clock=clock, counters=counters, publish=self._publish)
+        self._subscription = Subscription(
+            config.control, config.limits, clock=clock, counters=counters, publish=self._publish
+        )
         self._operator = OperatorPages(self._path, self._subscription)
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []

@@ -42,7 +42,7 @@ def run_gateway(settings: Settings) -> None:
     """Run the gateway until it is told to stop."""
     import uvloop
 
-    from provisioner.gateway.config import GatewayConfig, TlsFiles
+    from provisioner.gateway.config import ControlPlane, GatewayConfig, TlsFiles
     from provisioner.gateway.server import run_gateway as run
     from provisioner.wiring.running import log_to_standard_error, until_signal
 
@@ -52,9 +52,11 @@ def run_gateway(settings: Settings) -> None:
         listen_port=settings.listen.port,
         admin_host=settings.admin.host if settings.admin else None,
         admin_port=settings.admin.port if settings.admin else 0,
-        snapshot_url=settings.snapshot_url,
-        snapshot_file=settings.snapshot_file,
-        snapshot_credential=read_gateway_key(settings),
+        control=ControlPlane(
+            url=settings.snapshot_url.removesuffix("/internal/snapshots"),
+            credential=read_gateway_key(settings),
+            snapshot_file=settings.snapshot_file,
+        ),
         tls=TlsFiles(
             client_certificate=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca
         ),

@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from provisioner.api.snapshots import SnapshotFeed, entity_tag
-from provisioner.gateway.server import GatewayConfig, TlsFiles, start_gateway
+from provisioner.gateway.server import ControlPlane, GatewayConfig, TlsFiles, start_gateway
 from tests.contract.verbs_installation import HOST, Installation
 from tests.store.examples import api_key
 
@@ -78,9 +78,9 @@ async def _gateway(laptop: Installation) -> AsyncIterator[str]:
         config = GatewayConfig(
             listen_host=HOST,
             listen_port=0,
-            snapshot_url=snapshots,
-            snapshot_file=laptop.state / "gateway" / "snapshot.json",
-            snapshot_credential="any",
+            control=ControlPlane(
+                url=snapshots, credential="any", snapshot_file=laptop.state / "gateway" / "snapshot.json"
+            ),
             tls=TlsFiles(
                 client_certificate=pki / "client.crt", client_key=pki / "client.key", server_ca=pki / "server-ca.crt"
             ),
@@ -122,6 +122,6 @@ async def _snapshots(laptop: Installation) -> AsyncIterator[str]:
     await runner.setup()
     await web.TCPSite(runner, HOST, 0).start()
     try:
-        yield f"http://{HOST}:{runner.addresses[0][1]}/internal/snapshots"
+        yield f"http://{HOST}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()

@@ -17,6 +17,7 @@ import uvloop
 from yarl import URL
 
 from provisioner.domain.snapshot import Backend, Snapshot
+from provisioner.gateway import config as told
 from provisioner.gateway.server import Gateway, GatewayConfig, Limits, TlsFiles, start_gateway
 from tests.gateway.stub import (
     CREDENTIAL,
@@ -66,6 +67,10 @@ class Stage:
     clock: SteppedClock
     config: GatewayConfig
     http: aiohttp.ClientSession
+
+    def control(self, **changes: Any) -> GatewayConfig:
+        """The configuration with another control plane."""
+        return replace(self.config, control=replace(self.config.control, **changes))
 
     @property
     def url(self) -> str:
@@ -141,10 +146,12 @@ def make_stage(tmp_path: Path) -> StageMaker:
                 listen_host="127.0.0.1",
                 listen_port=port,
                 admin_host="127.0.0.1",
-                snapshot_url=plane.url,
-                snapshot_file=tmp_path / "snapshot.json",
-                snapshot_credential=CREDENTIAL,
-                snapshot_max_age_seconds=max_age,
+                control=told.ControlPlane(
+                    url=plane.url,
+                    credential=CREDENTIAL,
+                    snapshot_file=tmp_path / "snapshot.json",
+                    snapshot_max_age_seconds=max_age,
+                ),
                 tls=tls,
                 limits=limits,
             )

@@ -168,7 +168,7 @@ async def serve_control_plane(plane: ControlPlane) -> AsyncIterator[None]:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    plane.url = f"http://127.0.0.1:{runner.addresses[0][1]}/internal/snapshots"
+    plane.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
         yield
     finally:

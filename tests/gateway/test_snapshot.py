@@ -27,9 +27,9 @@ async def test_new_key_works_within_a_second_and_a_revoked_one_stops(stage: Stag
 
 async def test_snapshot_file_holds_digests_only_and_is_its_owner_s(stage: Stage) -> None:
     """Ledger: GW-01."""
-    await until(stage.config.snapshot_file.exists)
-    assert stat.S_IMODE(stage.config.snapshot_file.stat().st_mode) == 0o600
-    text = stage.config.snapshot_file.read_text()
+    await until(stage.config.control.snapshot_file.exists)
+    assert stat.S_IMODE(stage.config.control.snapshot_file.stat().st_mode) == 0o600
+    text = stage.config.control.snapshot_file.read_text()
     assert make_key().digest in text
     assert SECRET not in text
     assert CREDENTIAL not in text + repr(stage.config)
@@ -52,10 +52,13 @@ async def test_last_good_snapshot_serves_on_while_the_control_plane_fails(stage:
 async def test_gateway_restarts_and_serves_without_the_control_plane(stage: Stage) -> None:
     """Ledger: LIF-12, GW-01."""
     await until(
-        lambda: stage.config.snapshot_file.exists() and b'"version":2' in stage.config.snapshot_file.read_bytes()
+        lambda: (
+            stage.config.control.snapshot_file.exists()
+            and b'"version":2' in stage.config.control.snapshot_file.read_bytes()
+        )
     )
     await stage.gateway.close()
-    config = replace(stage.config, snapshot_url="http://127.0.0.1:1/internal/snapshots")
+    config = stage.control(url="http://127.0.0.1:1")
     stage.gateway = await start_gateway(config, clock=stage.clock)
     assert stage.gateway.is_ready
     assert [(await stage.chat()).status for _ in range(20)] == [200] * 20
@@ -79,7 +82,7 @@ async def test_control_plane_that_dies_during_traffic_is_not_noticed_by_callers(
 
 async def test_gateway_without_a_snapshot_is_503_until_the_first_one(stage: Stage) -> None:
     await stage.gateway.close()
-    stage.config.snapshot_file.write_text("{}")
+    stage.config.control.snapshot_file.write_text("{}")
     stage.plane.broken = True
     stage.gateway = await start_gateway(stage.config, clock=stage.clock)
     answer = await stage.chat()
@@ -91,8 +94,8 @@ async def test_gateway_without_a_snapshot_is_503_until_the_first_one(stage: Stag
 
 async def test_wrong_credential_gets_no_snapshot(stage: Stage) -> None:
     await stage.gateway.close()
-    nothing_stored = stage.config.snapshot_file.with_name("none.json")
-    stranger = replace(stage.config, snapshot_credential="wrong", snapshot_file=nothing_stored)
+    nothing_stored = stage.config.control.snapshot_file.with_name("none.json")
+    stranger = stage.control(credential="wrong", snapshot_file=nothing_stored)
     stage.gateway = await start_gateway(stranger, clock=stage.clock)
     await until(lambda: stage.gateway._path.counters.snapshot_failures.total() >= 1)
     assert not stage.gateway.is_ready

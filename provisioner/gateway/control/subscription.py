@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.snapshot import Snapshot
-from provisioner.gateway.config import GatewayConfig
+from provisioner.gateway.config import ControlPlane, Limits
 from provisioner.gateway.operator.counters import Counters
 
 _log = logging.getLogger(__name__)
@@ -34,9 +34,16 @@ class Subscription:
     """Fetches snapshots and hands each new one to `publish`."""
 
     def __init__(
-        self, config: GatewayConfig, *, clock: Clock, counters: Counters, publish: Callable[[Snapshot], None]
+        self,
+        control: ControlPlane,
+        limits: Limits,
+        *,
+        clock: Clock,
+        counters: Counters,
+        publish: Callable[[Snapshot], None],
     ) -> None:
-        self._config = config
+        self._control = control
+        self._limits = limits
         self._clock = clock
         self._counters = counters
         self._publish = publish
@@ -50,12 +57,12 @@ class Subscription:
 
     def is_too_old(self) -> bool:
         """Whether the snapshot in use is past the age that the configuration allows."""
-        limit, age = self._config.snapshot_max_age_seconds, self.age()
+        limit, age = self._control.snapshot_max_age_seconds, self.age()
         return limit is not None and age is not None and age > timedelta(seconds=limit)
 
     def load_stored(self) -> None:
         """Starts with the copy on disk, if there is a usable one."""
-        path = self._config.snapshot_file
+        path = self._control.snapshot_file
         try:
             snapshot = _SNAPSHOT.validate_json(path.read_bytes())
             self._confirmed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -68,7 +75,7 @@ class Subscription:
 
     async def run(self) -> None:
         """Polls until it is cancelled."""
-        headers = {"Authorization": f"Bearer {self._config.snapshot_credential}"}
+        headers = {"Authorization": f"Bearer {self._control.credential}"}
         timeout = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=_ANSWER_SECONDS)
         async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
             while True:
@@ -85,7 +92,7 @@ class Subscription:
         headers = {"If-None-Match": self._etag} if self._etag else {}
         query = {"wait": str(_POLL_SECONDS)}
         async with session.get(
-            self._config.snapshot_url, headers=headers, params=query, allow_redirects=False
+            f"{self._control.url}/internal/snapshots", headers=headers, params=query, allow_redirects=False
         ) as answer:
             if answer.status == 304:
                 await self._confirm()
@@ -97,7 +104,7 @@ class Subscription:
         self._use(_SNAPSHOT.validate_json(content))
         self._etag = etag
         self._note_success()
-        storing = asyncio.create_task(asyncio.to_thread(_store, self._config.snapshot_file, content))
+        storing = asyncio.create_task(asyncio.to_thread(_store, self._control.snapshot_file, content))
         try:
             await asyncio.shield(storing)
         except asyncio.CancelledError:
@@ -107,7 +114,7 @@ class Subscription:
             await asyncio.sleep(_RETRY_SECONDS)  # without a version there is nothing to wait for a change of
 
     async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
-        limit = self._config.limits.snapshot_bytes
+        limit = self._limits.snapshot_bytes
         content = bytearray()
         async for piece in answer.content.iter_any():
             content += piece
@@ -125,7 +132,7 @@ class Subscription:
     async def _confirm(self) -> None:
         moment = self._note_success().timestamp()
         with contextlib.suppress(FileNotFoundError):
-            await asyncio.to_thread(os.utime, self._config.snapshot_file, (moment, moment))
+            await asyncio.to_thread(os.utime, self._control.snapshot_file, (moment, moment))
 
     def _use(self, snapshot: Snapshot) -> None:
         self._publish(snapshot)
