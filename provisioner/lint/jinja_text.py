@@ -1,13 +1,13 @@
 """Renders Jinja that anybody may have written: within bounds, and with the place of every line that comes out.
 
-Loops, calls, includes and everything that makes texts longer are counted. Filters that are not looked at here, and
-those that somebody else's program brings, leave a template unrendered. Pure.
+Loops, calls, includes and all that a template makes are held within the bounds of `rendering`. Filters that are not
+looked at here, and those that somebody else's program brings, leave a template unrendered. Pure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from traceback import walk_tb
 from typing import Any
 
@@ -19,19 +19,14 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from provisioner.lint.rendition import NotRendered, Place, RenderedText
-from provisioner.rendering.widths import bounded
-
-MAX_STEPS = 20_000
-"""Greatest number of items, calls and includes of one rendering."""
-MAX_TEXT = 1_000_000
-"""Greatest number of characters of any text on the way, and of all of them together ten times as much."""
+from provisioner.rendering.bounds import MAX_STEPS, Bounds
 
 _LOOKED_AT = """
 abs capitalize count d default dictsort e escape first float groupby int items join last length list lower map max min
 reject rejectattr replace reverse round safe select selectattr sort string sum title tojson trim unique upper
 """
 _FILTERS = frozenset(_LOOKED_AT.split())
-"""Filters of Jinja that make nothing much larger; `replace` and `join` are measured before."""
+"""Filters of Jinja whose work the bounds know."""
 _OPEN, _CLOSE = "\ue010", "\ue011"
 _MARK = re.compile(f"{_OPEN}([^{_OPEN}]*?):([0-9]+){_CLOSE}")
 
@@ -84,40 +79,24 @@ class _Environment(ImmutableSandboxedEnvironment):
             keep_trailing_newline=True,
             cache_size=0,
         )
-        self.steps = self.made = 0
-        self.filters = {name: _measured(name, FILTERS[name]) for name in _FILTERS}
-        self.filters |= {"ours_counted": self.counted, "ours_joined": self.concat}
-
-    def step(self) -> None:
-        """Count a step. Raises ValueError when there were too many."""
-        self.steps += 1
-        if self.steps > MAX_STEPS:
-            raise ValueError("it takes too many steps")
-
-    def counted(self, found: Iterable[Any]) -> Iterator[Any]:
-        """The items of a loop, each a step."""
-        for item in found:
-            self.step()
-            yield item
+        self.bounds = Bounds()
+        self.filters = {name: self.bounds.filtered(name, FILTERS[name]) for name in _FILTERS}
+        self.filters |= {"ours_counted": self.bounds.counted, "ours_measured": self.bounds.measured}
+        self.filters |= {"ours_joined": self.concat}
 
     def concat(self, pieces: Iterable[Any]) -> str:
         """Join texts, unless they grow too long."""
-        texts = [str(piece) for piece in pieces]
-        size = sum(map(len, texts))
-        self.made += size
-        if size > MAX_TEXT or self.made > 10 * MAX_TEXT:
-            raise ValueError("a text grows too long")
-        return "".join(texts)
+        return "".join(self.bounds.pieces(pieces))
 
     def call(self, context: Context, function: Any, *arguments: Any, **named: Any) -> Any:
         """Call a macro, a method of a mapping or a function that makes a container; no other one is looked at."""
-        self.step()
+        self.bounds.called(function, arguments, named)
         if any(isinstance(one, int) and abs(one) > MAX_STEPS for one in (*arguments, *named.values())):
             raise ValueError("a number that would make too much")
         is_plain = isinstance(function, Macro) or function in (safe_range, dict, Namespace)
         if not is_plain and not isinstance(getattr(function, "__self__", None), dict):
             raise ValueError("a function that is not looked at here")
-        return super().call(context, function, *arguments, **named)
+        return self.bounds.measured(super().call(context, function, *arguments, **named))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Arithmetic of numbers of a reasonable size, and short texts one behind the other."""
@@ -138,7 +117,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 class _Counting(NodeTransformer):
-    """Has loops counted, and `~` measured."""
+    """Has loops counted, and what is made measured."""
 
     def visit_For(self, node: nodes.For, *arguments: Any) -> nodes.Node:
         self.generic_visit(node, *arguments)
@@ -150,6 +129,19 @@ class _Counting(NodeTransformer):
         parts = nodes.Tuple(node.nodes, "load", lineno=node.lineno)
         return nodes.Filter(parts, "ours_joined", [], [], None, None, lineno=node.lineno)
 
+    def visit_Tuple(self, node: nodes.Tuple, *arguments: Any) -> nodes.Node:
+        return self._measured(node, *arguments) if node.ctx == "load" else node
+
+    def visit_List(self, node: nodes.List, *arguments: Any) -> nodes.Node:
+        return self._measured(node, *arguments)
+
+    def visit_Dict(self, node: nodes.Dict, *arguments: Any) -> nodes.Node:
+        return self._measured(node, *arguments)
+
+    def _measured(self, node: nodes.Expr, *arguments: Any) -> nodes.Node:
+        self.generic_visit(node, *arguments)
+        return nodes.Filter(node, "ours_measured", [], [], None, None, lineno=node.lineno)
+
 
 class _Loader(BaseLoader):
     def __init__(self, find: Find) -> None:
@@ -158,34 +150,12 @@ class _Loader(BaseLoader):
 
     def get_source(self, environment: Any, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
         """The text of a template."""
-        environment.step()
+        environment.bounds.step()
         found = self._find(template)
         if found is None:
             raise TemplateNotFound(template)
         self.files.add(found[0])
         return found[1], found[0], None
-
-
-def _measured(name: str, function: Any) -> Any:
-    if name == "replace":
-        return _replaced
-    if name == "join":
-        return _joined
-    return bounded(name, function)
-
-
-def _replaced(value: Any, old: Any, new: Any, count: int = -1) -> str:
-    text, old, new = str(value), str(old), str(new)
-    if (text.count(old) if old else len(text) + 1) * len(new) > MAX_TEXT:
-        raise ValueError("a text grows too long")
-    return text.replace(old, new, count)
-
-
-def _joined(value: Any, separator: Any = "") -> str:
-    texts = [str(item) for item in value]
-    if sum(map(len, texts)) + len(texts) * len(str(separator)) > MAX_TEXT:
-        raise ValueError("a text grows too long")
-    return str(separator).join(texts)
 
 
 def _numbered(data: str, file: str, line: int) -> str:

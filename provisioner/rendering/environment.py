@@ -29,9 +29,9 @@ from provisioner.catalog.document import conflict_line
 from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
+from provisioner.rendering.bounds import Bounds
 from provisioner.rendering.slots import LINE_CLOSE, LINE_OPEN, RESERVED, Slot, SlotMisuseError, joined
 from provisioner.rendering.taint import check_slot_uses
-from provisioner.rendering.widths import bounded, check_widths
 
 FILTERS_FOR_SLOTS = frozenset({"indent"})
 """The only filters that take text with a slot in it: they look at line breaks, and a slot never has one."""
@@ -91,6 +91,7 @@ class Templates:
     def render(self, name: str) -> Rendered:
         """Render one of them. Raises RejectedError naming file and line for bad syntax, an undefined name, or a slot
         used for anything but printing on the way that this shape takes; `check_every_use` looks at the others."""
+        self._environment.bounds.reset()
         try:
             text = str(self._environment.get_template(name).render(self._values))
         except TemplateNotFound as error:
@@ -162,12 +163,16 @@ def hole(name: str) -> str:
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """Templates may be anybody's, since the linter compiles them: they reach no Python and cannot multiply texts."""
+    """Templates may be anybody's, since the linter compiles them: they reach no Python and stay within bounds."""
 
-    intercepted_binops = frozenset({"*", "**", "%"})
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Arithmetic that could make a little much, only with numbers of a reasonable size."""
+        if operator == "+":
+            for one in (left, right):
+                self.bounds.measured(one)
+            return self.bounds.measured(super().call_binop(context, operator, left, right))
         limit = _GREATEST_EXPONENT if operator == "**" else _GREATEST_FACTOR
         if not any(isinstance(value, Slot) for value in (left, right)):  # a slot refuses by itself
             if not all(isinstance(value, float | int) for value in (left, right)):
@@ -178,27 +183,27 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, function: Any, *arguments: Any, **named: Any) -> Any:
         """Calls, but none of a text's methods that would fill it up without end."""
-        owner = getattr(getattr(function, "__wrapped__", function), "__self__", None)  # the sandbox wraps `format`
-        if isinstance(owner, str):
-            if function.__name__.startswith("format"):
-                raise ValueError("`format` can make a text of any size; write the text with holes instead")
-            check_widths(function.__name__, *arguments, *named.values())
-        return super().call(context, function, *arguments, **named)
+        self.bounds.called(function, arguments, named)
+        return self.bounds.measured(super().call(context, function, *arguments, **named))
 
     def __init__(self, loader: BaseLoader, slot_names: tuple[str, ...]) -> None:
         super().__init__(loader=loader, undefined=StrictUndefined, **WHITESPACE)
         self.slot_names = slot_names
+        self.bounds = Bounds()
+        self.counted, self.measured = self.bounds.counted, self.bounds.measured
         self.globals = {"hole": hole}
-        self.filters = _FILTERS
+        self.filters = {
+            name: _guarded(name, self.bounds.filtered(name, function), "filtered") for name, function in FILTERS.items()
+        }
         self.tests = _TESTS
 
     def concat(self, pieces: Iterable[Any]) -> str | Slot:  # type: ignore[override]
-        return joined(pieces, self.slot_names)
+        return joined(self.bounds.pieces(pieces), self.slot_names)
 
 
 class _Code(CodeGenerator):
-    """Joins with the environment's `concat`, so that `~` keeps text with a slot a stand-in, and keeps the names that a
-    template reads and does not set."""
+    """Joins with the environment's `concat`, so that `~` keeps text with a slot a stand-in, has loops counted and lists
+    and mappings measured, and keeps the names that a template reads and does not set."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -214,6 +219,35 @@ class _Code(CodeGenerator):
             self.visit(part, frame)
             self.write(", ")
         self.write("))")
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:
+        found = node.iter
+        node.iter = nodes.Call(nodes.EnvironmentAttribute("counted"), [found], [], None, None, lineno=node.lineno)
+        super().visit_For(node, frame)
+        node.iter = found  # others look at the same tree
+
+    def visit_Call(self, node: nodes.Call, frame: Frame, forward_caller: bool = False) -> None:
+        if not isinstance(node.node, nodes.EnvironmentAttribute):
+            super().visit_Call(node, frame, forward_caller=forward_caller)
+            return
+        self._measured(node.node.name, lambda: self.visit(node.args[0], frame))
+
+    def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:
+        if node.ctx == "load":
+            self._measured("measured", lambda: super(_Code, self).visit_Tuple(node, frame))
+        else:
+            super().visit_Tuple(node, frame)
+
+    def visit_List(self, node: nodes.List, frame: Frame) -> None:
+        self._measured("measured", lambda: super(_Code, self).visit_List(node, frame))
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
+        self._measured("measured", lambda: super(_Code, self).visit_Dict(node, frame))
+
+    def _measured(self, by: str, write: Callable[[], None]) -> None:
+        self.write(f"environment.{by}(")
+        write()
+        self.write(")")
 
 
 _Environment.code_generator_class = _Code
@@ -231,9 +265,6 @@ def _guarded(name: str, function: Any, use: str) -> Callable[..., Any]:
     return update_wrapper(guarded, function)  # keeps Jinja's marks on functions that want the environment
 
 
-_FILTERS: dict[str, Any] = {
-    name: _guarded(name, bounded(name, function), "filtered") for name, function in FILTERS.items()
-}
 _TESTS: dict[str, Any] = {name: _guarded(name, function, "tested") for name, function in TESTS.items()}
 
 
@@ -245,6 +276,7 @@ class _Loader(BaseLoader):
         self.parsed: dict[str, _Parsed] = {}
 
     def load(self, environment: Environment, name: str, globals: Any = None) -> Template:  # noqa: A002
+        environment.bounds.step()  # type: ignore[attr-defined]
         path = None if ".." in Path(name).parts else self.files.find(name)
         if path is None:
             raise TemplateNotFound(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -199,6 +201,49 @@ def test_broken_template_is_told_by_file_and_line(tmp_path: Path, text: str, rea
     error = refusal(tmp_path, HEAD + USES_ALL + text + "\n")
     assert error.reason == reason
     assert (error.findings[0].file, error.findings[0].line) == ("thing.yaml.j2", line)
+
+
+TWICE = "{% set x = [1, 2, 3, 4] %}" + "{% set x = x + x %}" * 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% set x = 'xxxxxxxx' %}" + "{% set x = x ~ x %}" * 60,
+        "{% set x = 'xxxxxxxx' %}" + "{% set x = x + x %}" * 60,
+        "{% set x %}xxxxxxxx{% endset %}" + "{% set x %}{{ x }}{{ x }}{% endset %}" * 60,
+        "{% set x = 'xxxxxxxx' %}" + "{% set x = x | replace('x', x) %}" * 60,
+        "{% set x = 'xxxxxxxx' %}" + "{% set x = x.replace('x', x) %}" * 60,
+        "{% set x = 'xxxxxxxx' %}" + "{% set x = [x, x] | join(x) %}" * 60,
+        "{% set x = 'xxxxxxxx' %}" + "{% set x = x | map('upper') | join(x) %}" * 60,
+        "{% set x = 'xxxxxxxx' %}" + "{% set x = x.join(x) %}" * 60,
+        "{% set x = 'x y z ' %}" + "{% set x = x ~ x %}" * 17 + "{{ x | wordwrap(1, true, x) }}",
+        "{% set x = '  ' | indent(9) %}" + "{% set x %}{{ x }}\n{{ x }}{% endset %}" * 14 + "{{ x | indent(1000) }}",
+        "{% set x = [1] %}" + "{% set x = [x, x] %}" * 60 + "{{ x }}",
+        "{% set x = [1] %}{% set y = [1] %}" + "{% set x = [x, x] %}{% set y = (y, y) %}" * 60 + "{{ x == y }}",
+        "{% set x = {'a': 1} %}" + "{% set x = {'a': x, 'b': x} %}" * 60 + "{{ x | tojson }}",
+        "{% set x = [1] %}" + "{% set x = [1] | batch(1000, x) | list %}" * 8 + "{{ x }}",
+        TWICE + "{% set x = [x] %}" * 200 + "{{ x | tojson(indent=1000) }}",
+        "{% for a in range %}{% for b in range %}{% for c in range %}x{% endfor %}{% endfor %}{% endfor %}",
+        "{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}",
+        "{% include 'thing.yaml.j2' %}{% include 'thing.yaml.j2' %}",
+    ],
+)
+def test_template_that_grows_without_end_is_refused_before_it_does(tmp_path: Path, text: str) -> None:
+    tracemalloc.start()
+    try:
+        error = refusal(tmp_path, HEAD + USES_ALL + text + "\n", range=list(range(300)))
+        assert (error.reason, error.findings[0].file) == ("TemplateFailed", "thing.yaml.j2")
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_template_that_works_without_end_is_refused_before_long(tmp_path: Path) -> None:
+    started = time.process_time()
+    text = TWICE + "{% for a in x %}{% set y = x | sort %}{% endfor %}"
+    assert refusal(tmp_path, HEAD + USES_ALL + text + "\n").reason == "TemplateFailed"
+    assert time.process_time() - started < 10
 
 
 def test_parameter_that_no_template_reads_is_an_error(tmp_path: Path) -> None:
