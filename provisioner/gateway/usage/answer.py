@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from provisioner.gateway.usage.event_stream import EventStream
+from provisioner.gateway.usage.json_answer import JsonAnswer
 from provisioner.gateway.usage.tally import NO_TOKENS, Tokens
 
 
@@ -13,6 +15,9 @@ class AnswerReader(Protocol):
 
     tokens: Tokens
     """What has been told so far."""
+
+    has_content: bool
+    """Whether a piece of the answer itself has passed, in an answer that comes in events."""
 
     is_between_events: bool
     """Whether a comment may be put in now: the answer is a plain stream of events and the last one is complete."""
@@ -28,6 +33,7 @@ class AnswerReader(Protocol):
 
 class _Unread:
     tokens = NO_TOKENS
+    has_content = False
     is_between_events = False
 
     def read(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
@@ -42,5 +48,12 @@ _UNREAD = _Unread()
 
 def answer_reader(status: int, headers: Mapping[bytes, bytes], *, hides_usage: bool) -> AnswerReader:
     """A reader for an answer with these headers (lower-case names); with `hides_usage` the gateway has asked for the
-    last chunk, which the caller did not want."""
+    last chunk, which the caller did not want. What is compressed, or no success, passes unread."""
+    if not 200 <= status < 300 or headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        return _UNREAD
+    content_type = headers.get(b"content-type", b"").lower()
+    if content_type.startswith(b"application/json"):
+        return JsonAnswer()
+    if content_type.startswith(b"text/event-stream"):
+        return EventStream(hides_usage=hides_usage)
     return _UNREAD

@@ -1,0 +1,118 @@
+"""Reads what an answer in events used (server-sent events, WHATWG HTML 9.2), while it passes.
+
+Events may be cut anywhere and end their lines with LF or CRLF; an event ends with an empty line, the last one with the
+answer. A piece of whole events that tells nothing of interest, as nearly all are, is only searched for two words. With
+`hides_usage` the extra event that the gateway has asked for is taken out and all else passes byte for byte: an event
+that is not complete yet is held back then, as long as it may become that one. Made by `answer`. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_core import from_json
+
+from provisioner.gateway.usage.long_event import LongEvent
+from provisioner.gateway.usage.tally import NO_TOKENS
+from provisioner.gateway.usage.told import has_content, tells_usage_only, told
+
+_HELD_BYTES = 64 * 1024
+"""An event beyond this is read in pieces, and is not the extra one, which has some hundred bytes."""
+
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
+_EVENT_END = re.compile(rb"\n\r?\n")
+_USAGE = re.compile(rb'"usage"(?!\s*+:\s*+null\b)')
+_FINISH = re.compile(rb'"finish_reason"(?!\s*+:\s*+null\b)')
+
+
+class EventStream:
+    """The reader of an answer in events."""
+
+    __slots__ = (
+        "_hides_usage",
+        "_long",
+        "_rest",
+        "has_content",
+        "is_between_events",
+        "tokens",
+    )
+
+    def __init__(self, *, hides_usage: bool) -> None:
+        self.tokens = NO_TOKENS
+        self.has_content = False
+        self.is_between_events = True
+        self._hides_usage = hides_usage
+        self._rest = bytearray()
+        """What has arrived of the event that is not complete."""
+        self._long: LongEvent | None = None
+        """That event, once there is too much of it to be kept."""
+
+    def read(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
+        """The pieces, or what the caller gets of them."""
+        passed: list[bytes] = []
+        for piece in pieces:
+            if self.is_between_events and piece.endswith(_EVENT_ENDS) and not self._may_tell(piece):
+                passed.append(piece)
+            else:
+                self._read_events(piece, passed)
+        return passed if self._hides_usage else pieces
+
+    def finish(self) -> Sequence[bytes]:
+        """What was held back: the end of the answer ends its last event."""
+        rest, self._rest = bytes(self._rest), bytearray()
+        passed: list[bytes] = []
+        if rest:
+            self._end_event(rest, passed)
+        return passed if self._hides_usage else ()
+
+    def _read_events(self, piece: bytes, passed: list[bytes]) -> None:
+        rest = self._rest
+        start = max(len(rest) - 2, 0)  # an event's end may have begun already
+        rest += piece
+        begin = 0
+        while (end := _EVENT_END.search(rest, start)) is not None:
+            self._end_event(bytes(rest[begin : end.end()]), passed)
+            begin = start = end.end()
+        del rest[:begin]
+        if self._long is not None or len(rest) > _HELD_BYTES:
+            self._long = self._long or LongEvent()
+            seen = bytes(rest[:-2])
+            self._long.feed(seen)
+            passed.append(seen)
+            del rest[:-2]
+        self.is_between_events = not rest
+
+    def _end_event(self, event: bytes, passed: list[bytes]) -> None:
+        if self._long is not None:
+            self._long.feed(event)
+            self._note(self._long.message())
+            self._long = None
+        elif self._may_tell(event) and (message := _message(event)) is not None:
+            self._note(message)
+            if self._hides_usage and tells_usage_only(message):
+                event = event[: len(event) - len(event.lstrip(b"\r\n"))]  # empty lines before it are not its own
+        passed.append(event)
+
+    def _may_tell(self, piece: bytes) -> bool:
+        """Whether there may be something in whole events that is not known yet."""
+        return (
+            not self.has_content
+            or (b'"usage"' in piece and _USAGE.search(piece) is not None)
+            or (self.tokens.finish_reason is None and _FINISH.search(piece) is not None)
+        )
+
+    def _note(self, message: dict[str, Any]) -> None:
+        self.tokens = told(message, self.tokens)
+        self.has_content = self.has_content or has_content(message)
+
+
+def _message(event: bytes) -> dict[str, Any] | None:
+    """The JSON object that an event carries; None for one that carries none."""
+    data = b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
+    try:
+        message = from_json(data, cache_strings="keys")
+    except ValueError:
+        return None
+    return message if type(message) is dict else None

@@ -1,0 +1,60 @@
+"""Reads what an answer of one JSON object used, while it passes untouched.
+
+A usual answer is parsed once, when it is whole. One of many megabytes, as of embeddings, is never held: only the
+members that matter are picked out of it. Made by `answer`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic_core import from_json
+
+from provisioner.gateway.usage.members import MemberScanner
+from provisioner.gateway.usage.tally import NO_TOKENS
+from provisioner.gateway.usage.told import WANTED, message_of, told
+
+_HELD_BYTES = 64 * 1024
+"""Beyond this an answer is read in pieces."""
+
+
+class JsonAnswer:
+    """The reader of an answer in JSON."""
+
+    __slots__ = ("_held", "_held_bytes", "_scanner", "tokens")
+
+    has_content = False
+    is_between_events = False
+
+    def __init__(self) -> None:
+        self.tokens = NO_TOKENS
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._scanner: MemberScanner | None = None
+
+    def read(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
+        """The pieces, as they are."""
+        if self._scanner is not None:
+            for piece in pieces:
+                self._scanner.feed(piece)
+            return pieces
+        self._held += pieces
+        self._held_bytes += sum(map(len, pieces))
+        if self._held_bytes > _HELD_BYTES:
+            self._scanner = MemberScanner(WANTED)
+            self._scanner.feed(b"".join(self._held))
+            self._held = []
+        return pieces
+
+    def finish(self) -> Sequence[bytes]:
+        """Nothing is held back; the tokens are known now."""
+        if self._scanner is not None:
+            message = message_of(self._scanner.found)
+        else:
+            try:
+                message = from_json(b"".join(self._held), cache_strings="keys")
+            except ValueError:
+                return ()
+        if type(message) is dict:
+            self.tokens = told(message, NO_TOKENS)
+        return ()
