@@ -8,6 +8,9 @@ from urllib.parse import unquote
 from provisioner.domain.snapshot import Route
 from provisioner.gateway.caller.request import MODELS_PATH, Access
 
+_OWNER = "tenantry"
+"""Of models that are every caller's: clients want a text here."""
+
 
 def models_answer(path: bytes, access: Access) -> bytes:
     """The JSON answer for `path`. Raises `RefusedError` for an alias that the key may not use."""
@@ -23,5 +26,5 @@ def _model(route: Route) -> dict[str, object]:
         "id": route.alias,
         "object": "model",
         "created": int(route.created_at.timestamp()),
-        "owned_by": route.tenant,
+        "owned_by": route.tenant or _OWNER,
     }

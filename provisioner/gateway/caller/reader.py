@@ -25,7 +25,6 @@ from provisioner.gateway.refusal import (
     headers_too_large,
     malformed_http,
     not_ready,
-    unauthenticated,
     version_not_supported,
 )
 
@@ -190,7 +189,10 @@ class RequestReader:
         return None
 
     def _authenticate(self, withheld: Mapping[bytes, bytes]) -> Access:
-        """Who asks. What this connection sent last is not hashed again while the directory stays the same."""
+        """Who asks. What this connection sent last is not hashed again while the directory stays the same.
+
+        Raises `RefusedError` (401) for a caller without a usable key where no route is open to such callers.
+        """
         directory, access = self._path.directory, self._access
         if directory is None:
             raise RefusedError(not_ready())
@@ -199,11 +201,11 @@ class RequestReader:
             secret = caller_secret(*credentials)
             key = directory.key(secret) if secret else None
             if key is None:
-                raise RefusedError(unauthenticated())
+                return Access(directory, directory.stranger(withheld.get(b"host")))
             self._credentials = credentials
             self._access = access = Access(directory, key)
         if access.key.expires_at is not None and is_expired(access.key, self._path.clock):
-            raise RefusedError(unauthenticated())
+            return Access(directory, directory.stranger(withheld.get(b"host")))
         return access
 
 
