@@ -33,6 +33,8 @@ class DataPath:
     limits: Limits
     clock: Clock
     naming: Naming
+    stays: frozenset[bytes]
+    """The names of a request's header fields that do not go on to a replica."""
     counters: Counters
     pool: Pool
     body_memory: BodyMemory
@@ -49,6 +51,7 @@ class DataPath:
     def use(self, directory: Directory) -> None:
         """Takes a new directory into use; requests that go on keep theirs."""
         snapshot = directory.snapshot
+        self.claims.use(snapshot)
         self.queue.use(snapshot)
         self.allowances.use(snapshot)
         self.replicas.use(snapshot)

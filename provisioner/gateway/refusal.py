@@ -7,7 +7,10 @@ never holds a secret, an address of a replica, or more than a few characters of 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
+
+from provisioner.domain.duration import go_duration
 
 _SHOWN_CHARACTERS = 128
 
@@ -98,6 +101,13 @@ def expectation_failed() -> Refusal:
     return Refusal(417, "expectation_failed", "The only supported expectation is: 100-continue.", closes=True)
 
 
+def used_up(what: str, wait_seconds: float, lines: tuple[tuple[str, str], ...]) -> Refusal:
+    """429 for an allowance of `what` that is used up; `lines` are its `x-ratelimit-*` headers."""
+    message = f"The allowance of {what} per minute is used up; retry in {go_duration(math.ceil(wait_seconds))}."
+    headers = (("Retry-After", _whole_seconds(wait_seconds)), *lines)
+    return Refusal(429, "rate_limit_exceeded", message, type="rate_limit_error", headers=headers)
+
+
 def headers_too_large() -> Refusal:
     """431 for a header block over the bounds."""
     return Refusal(431, "headers_too_large", "The request's header block is too large.", closes=True)
@@ -124,6 +134,17 @@ def no_replica(alias: str) -> Refusal:
     return Refusal(503, "no_replica", message, type="api_error", headers=(("Retry-After", "5"),))
 
 
+def queue_full(retry_after_seconds: float) -> Refusal:
+    """503 for a request that finds no place in the queue."""
+    return _shed("queue_full", "modelrouter: inference queue full; retry later", retry_after_seconds)
+
+
+def no_slot_in_time(wait_seconds: float, retry_after_seconds: float) -> Refusal:
+    """503 for a request that has waited `wait_seconds` for its turn."""
+    message = f"modelrouter: no inference slot within {go_duration(wait_seconds)}; retry later"
+    return _shed("queue_timeout", message, retry_after_seconds)
+
+
 def not_ready() -> Refusal:
     """503 for a gateway that has no snapshot to serve from, or too old a one."""
     message = "The gateway is not ready."
@@ -140,6 +161,15 @@ def too_many_bodies() -> Refusal:
     """503 for a body over the bound of all bodies; it is not read to its end, so the connection ends."""
     message = "The gateway has no room for another request body."
     return Refusal(503, "overloaded", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
+
+
+def _shed(code: str, message: str, retry_after_seconds: float) -> Refusal:
+    headers = (("Retry-After", _whole_seconds(retry_after_seconds)),)
+    return Refusal(503, code, message, type="api_error", headers=headers)
+
+
+def _whole_seconds(seconds: float) -> str:
+    return str(max(1, math.ceil(seconds)))
 
 
 def _shown(alias: str) -> str:

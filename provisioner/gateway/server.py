@@ -16,7 +16,7 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.snapshot import Snapshot
 from provisioner.gateway.body.request_body import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
-from provisioner.gateway.caller.header import Naming
+from provisioner.gateway.caller.header import Naming, withheld_from_replica
 from provisioner.gateway.config import ControlPlane, GatewayConfig, Limits, TlsFiles
 from provisioner.gateway.control.subscription import Subscription
 from provisioner.gateway.datapath import DataPath
@@ -24,12 +24,13 @@ from provisioner.gateway.directory import Directory
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.operator.pages import OperatorPages
 from provisioner.gateway.queueing.allowances import Allowances
-from provisioner.gateway.queueing.claim import Claims
+from provisioner.gateway.queueing.claim import Claims, claim_headers
 from provisioner.gateway.queueing.queue import Queue
 from provisioner.gateway.replica.choice import Replicas
 from provisioner.gateway.replica.client_tls import ClientTls
 from provisioner.gateway.replica.rescue import Rescue
 from provisioner.gateway.replica.upstream import Pool
+from provisioner.gateway.secrets import Secrets
 from provisioner.gateway.usage.tally import NoAccounting
 
 __all__ = ["ControlPlane", "Gateway", "GatewayConfig", "Limits", "TlsFiles", "run_gateway", "start_gateway"]
@@ -52,11 +53,12 @@ class Gateway:
             limits=config.limits,
             clock=clock,
             naming=Naming(random),
+            stays=withheld_from_replica(claim_headers(config.queueing)),
             counters=counters,
             pool=pool,
             body_memory=BodyMemory(config.limits.body_memory_bytes),
-            claims=Claims(),
-            queue=Queue(),
+            claims=Claims(config.queueing, clock, secret=Secrets(config.secrets).read),
+            queue=Queue(config.queueing),
             allowances=Allowances(),
             replicas=Replicas(),
             rescue=Rescue(),
@@ -127,6 +129,7 @@ class Gateway:
             for connection in tuple(self._path.connections):
                 connection.expire(now)
             self._path.pool.expire(now)
+            self._path.queue.expire(now)
             if self._path.directory is not None and self._subscription.is_too_old():
                 _log.error("refusing requests: the snapshot is too old", extra={"action": "snapshot_expired"})
                 self._path.directory = None

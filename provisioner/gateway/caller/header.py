@@ -8,7 +8,7 @@ but for the random source that is handed in.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from random import Random
 
 from provisioner.gateway.refusal import RefusedError, expectation_failed, malformed_http
@@ -34,6 +34,7 @@ _REWRITTEN = frozenset(
 )
 _WITHHELD_FROM_REPLICA = _HOP_BY_HOP | _CREDENTIALS | _REWRITTEN
 _WITHHELD_FROM_CALLER = _HOP_BY_HOP | {b"content-length", b"x-request-id"}
+_PRIORITY = b"priority"
 _TELLING = frozenset((b"content-type", b"content-encoding"))
 _ONCE = frozenset((b"host", b"authorization", b"x-api-key", b"content-type", b"expect", b"transfer-encoding"))
 _HARMLESS_CONNECTION = frozenset((b"keep-alive", b"close"))
@@ -57,16 +58,24 @@ def expects_continue(withheld: Mapping[bytes, bytes]) -> bool:
     return True
 
 
-def read_request_head(fields: Sequence[Field], *, version: str) -> tuple[list[bytes], Mapping[bytes, bytes]]:
+def withheld_from_replica(claims: Set[bytes]) -> frozenset[bytes]:
+    """The names of a request's fields that stay here; `claims` are those that claim a place in the queue."""
+    return _WITHHELD_FROM_REPLICA.union(claims)
+
+
+def read_request_head(
+    fields: Sequence[Field], *, version: str, stays: frozenset[bytes]
+) -> tuple[list[bytes], Mapping[bytes, bytes]]:
     """Sorts a request's `fields` (names in lower case): the lines that go on, and what stays, by name.
 
+    What stays are the names of `stays` and every other claim of priority: `Priority`, `X-Runink-Priority` and the like.
     Raises `RefusedError` (400) for a field twice that may stand once, no `Host` in HTTP/1.1, or a transfer coding that
     is not `chunked`.
     """
     withheld: dict[bytes, bytes] = {}
     lines: list[bytes] = []
     for name, value in fields:
-        if name not in _WITHHELD_FROM_REPLICA:
+        if name not in stays and not name.endswith(_PRIORITY):
             lines += (name, b": ", value, b"\r\n")
         elif name not in withheld:
             withheld[name] = value
@@ -81,7 +90,7 @@ def read_request_head(fields: Sequence[Field], *, version: str) -> tuple[list[by
         if coding.strip().lower() != b"chunked" or version != "1.1":
             raise RefusedError(malformed_http("the only supported Transfer-Encoding is chunked"))
     if b"connection" in withheld and withheld[b"connection"] not in _HARMLESS_CONNECTION:
-        lines = _without_named(fields, withheld[b"connection"], _WITHHELD_FROM_REPLICA)
+        lines = _without_named(fields, withheld[b"connection"], stays.union(withheld))
     if b"content-type" in withheld:
         lines += (b"content-type: ", withheld[b"content-type"], b"\r\n")
     return lines, withheld

@@ -130,7 +130,7 @@ class RequestReader:
             raise RefusedError(version_not_supported())
         if parser.should_upgrade():
             raise RefusedError(malformed_http("it asks for another protocol"))
-        lines, withheld = read_request_head(fields, version=version)
+        lines, withheld = read_request_head(fields, version=version, stays=self._path.stays)
         self.pending = request = Request()
         request.refusal = None
         request.method = method = parser.get_method()

@@ -1,15 +1,26 @@
-"""Slots per group of replicas and the queue in front of them.
+"""Slots per group of routes and the queue in front of them.
 
 An exchange enters once, waits if it must, and leaves when the last byte of its answer is copied or its caller has gone.
+A route whose group has no slots of its own is not queued at all. Several gateways each take an even part of slots and
+depth, at least one, so the order holds within one process only. No request has a timer: the gateway's sweep calls
+`expire`. Whose turn it is says `service_order`.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from provisioner.domain.snapshot import Route, Snapshot
+from provisioner.domain.snapshot import QueueGroup, Route, Snapshot
+from provisioner.gateway.config import Queueing
 from provisioner.gateway.queueing.claim import Claim
-from provisioner.gateway.refusal import Refusal
+from provisioner.gateway.queueing.service_order import ServiceOrder, Ticket
+from provisioner.gateway.refusal import Refusal, RefusedError, no_slot_in_time, queue_full
+
+_log = logging.getLogger(__name__)
 
 
 class Waiter(Protocol):
@@ -44,15 +55,155 @@ class _NoQueue:
 _NO_QUEUE = _NoQueue()
 
 
+class _Place(Ticket):
+    """A ticket, and who holds it. The waiter is known only while it waits, so that the two do not keep each other."""
+
+    __slots__ = ("group", "waiter")
+
+    def __init__(self, group: _Group, claim: Claim) -> None:
+        super().__init__(claim.tenant, claim.person)
+        self.group = group
+        self.waiter: Waiter | None = None
+
+    def leave(self) -> None:
+        """Gives the place up."""
+        self.waiter = None
+        group = self.group
+        group.order.leave(self)
+        if group.order.waiting:
+            group.serve()
+
+    def begin(self) -> None:
+        """Tells the waiter that its turn has come, unless it has left since."""
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None and self.has_turn:
+            waiter.begin_turn()
+
+    def shed(self, refusal: Refusal) -> None:
+        """Tells the waiter that its turn will not come."""
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None:
+            waiter.shed(refusal)
+
+
+class _Group:
+    """One group's queue."""
+
+    __slots__ = ("_loop", "order")
+
+    def __init__(self, rules: Queueing, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.order: ServiceOrder[_Place] = ServiceOrder(
+            background_wait_seconds=rules.background_wait_seconds,
+            interactive_per_principal=rules.interactive_per_principal,
+        )
+
+    def serve(self) -> None:
+        """Gives free slots to those who are next. They begin from the loop: one that fails then harms no other."""
+        now = self._loop.time()
+        while (place := self.order.serve_next(now)) is not None:
+            self._loop.call_soon(place.begin)
+
+    def resize(self, terms: QueueGroup, gateways: int) -> None:
+        """Takes this gateway's part of new terms; more slots serve more at once, fewer take none away."""
+        order = self.order
+        order.slots = part_of(terms.slots, gateways) or math.inf
+        order.depth = part_of(terms.depth, gateways)
+        order.wait_seconds = terms.wait_seconds
+        self.serve()
+
+
 class Queue:
     """The queues of all groups."""
 
+    def __init__(self, rules: Queueing) -> None:
+        self._rules = rules
+        self._loop = asyncio.get_running_loop()
+        self._terms: tuple[QueueGroup, ...] = ()
+        self._groups: dict[str, _Group] = {}
+        """Those with slots, by name."""
+        self._left: dict[str, _Group] = {}
+        """Those without, while requests that came when they had slots still run."""
+        self._contended: set[_Group] = set()
+        """Those in whose line somebody may wait."""
+        self._warned: frozenset[str] = frozenset()
+
     def use(self, snapshot: Snapshot) -> None:
-        """Takes the groups of a new snapshot. Requests that wait or run keep their places."""
+        """Takes the groups of a new snapshot. Requests that wait or run keep their places; where there is no queue any
+        more, those who wait begin."""
+        present = {**self._left, **self._groups}
+        self._terms = snapshot.groups
+        self._groups = {}
+        for terms in snapshot.groups:
+            if terms.slots:
+                group = present.pop(terms.name, None) or _Group(self._rules, self._loop)
+                group.resize(terms, snapshot.gateways)
+                self._groups[terms.name] = group
+        for name, group in present.items():
+            group.resize(QueueGroup(name=name, slots=0), 1)
+        self._left = {name: group for name, group in present.items() if group.order.active}
+        self._warn(snapshot)
 
     def enter(self, route: Route, claim: Claim, waiter: Waiter) -> Place:
         """A place for a request on `route`. One that has its turn begins at once: `waiter` is not called for it.
 
         Raises `RefusedError` (503) when no more may wait.
         """
-        return _NO_QUEUE
+        group = self._groups.get(route.group or route.endpoint)
+        if group is None:
+            return _NO_QUEUE
+        place = _Place(group, claim)
+        displaced = group.order.enter(place, self._loop.time())
+        if not place.has_turn:
+            self._contended.add(group)
+            if displaced is place:
+                raise RefusedError(queue_full(self._rules.retry_after_seconds))
+            place.waiter = waiter
+            if displaced is not None:
+                self._loop.call_soon(displaced.shed, queue_full(self._rules.retry_after_seconds))
+        return place
+
+    def expire(self, now: float) -> None:
+        """Sheds those who have waited too long; `now` is the loop's time."""
+        for group in tuple(self._contended):
+            for place in group.order.expire(now):
+                refusal = no_slot_in_time(group.order.wait_seconds, self._rules.retry_after_seconds)
+                self._loop.call_soon(place.shed, refusal)
+            if not group.order.waiting:
+                self._contended.discard(group)
+
+    def status(self) -> Mapping[str, Any]:
+        """What this process serves and who waits for it, by group. Where there is no queue, nobody counts."""
+        return {"scope": "process", "backends": [self._status_of(terms) for terms in self._terms]}
+
+    def _status_of(self, terms: QueueGroup) -> Mapping[str, Any]:
+        group = self._groups.get(terms.name)
+        if group is None:
+            return {"backend": terms.name, "slots": 0, "active": None, "queued": {"interactive": 0, "background": 0}}
+        order = group.order
+        return {
+            "backend": terms.name,
+            "slots": int(order.slots),
+            "active": order.active,
+            "queued": order.queued(),
+        }
+
+    def _warn(self, snapshot: Snapshot) -> None:
+        """Says once what several gateways make of the order and of the number of slots."""
+        gateways = snapshot.gateways
+        queued = [terms for terms in snapshot.groups if terms.slots]
+        warnings = frozenset(
+            f"{terms.name} has fewer slots than there are gateways, each takes one: {terms.slots} < {gateways}"
+            for terms in queued
+            if terms.slots < gateways
+        )
+        if gateways > 1 and queued:
+            warnings |= {f"each gateway orders its own queue only, gateways: {gateways}"}
+        for warning in sorted(warnings - self._warned):
+            _log.warning("sharing slots: %s", warning, extra={"action": "slots_shared", "gateways": gateways})
+        self._warned = warnings
+
+
+def part_of(whole: int, gateways: int) -> int:
+    """One gateway's even part of something that all share: at least one, if there is anything."""
+    return max(1, whole // gateways) if whole else 0

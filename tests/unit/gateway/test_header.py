@@ -8,22 +8,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.gateway.caller.header import Naming, caller_secret, read_request_head, response_lines
+from provisioner.gateway.caller.header import (
+    Naming,
+    caller_secret,
+    read_request_head,
+    response_lines,
+    withheld_from_replica,
+)
 from provisioner.gateway.caller.request import Service, find_service, plain_target
 from provisioner.gateway.refusal import RefusedError
 
-TOKEN = st.sampled_from([b"x-a", b"x-b", b"accept", b"cookie", b"te", b"authorization", b"connection", b"keep-alive"])
+TOKEN = st.sampled_from(
+    [
+        b"x-a",
+        b"x-b",
+        b"accept",
+        b"cookie",
+        b"te",
+        b"authorization",
+        b"connection",
+        b"keep-alive",
+        b"x-mine",
+        b"priority",
+    ]
+)
 VALUE = st.one_of(
     st.sampled_from([b"", b"close", b"keep-alive", b"x-a", b" X-A , close", b"x-b,te", b"authorization"]),
     st.binary(max_size=8).filter(lambda value: not set(value) & set(b"\r\n\0")),
 )
 NEVER = {b"authorization", b"x-api-key", b"cookie", b"te", b"connection", b"keep-alive", b"host", b"content-length"}
+NEVER |= {b"x-mine", b"priority"}
+STAYS = withheld_from_replica({b"x-mine"})
 
 
 @given(st.lists(st.tuples(TOKEN, VALUE), max_size=8))
 def test_what_goes_on_is_what_came_less_what_is_withheld(fields: list[tuple[bytes, bytes]]) -> None:
     try:
-        lines, _ = read_request_head([(b"host", b"a"), *fields], version="1.1")
+        lines, _ = read_request_head([(b"host", b"a"), *fields], version="1.1", stays=STAYS)
     except RefusedError as error:
         assert error.refusal.status == 400
         return
