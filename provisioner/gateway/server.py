@@ -28,6 +28,7 @@ from provisioner.gateway.queueing.claim import Claims, claim_headers
 from provisioner.gateway.queueing.queue import Queue
 from provisioner.gateway.replica.choice import Replicas
 from provisioner.gateway.replica.client_tls import ClientTls
+from provisioner.gateway.replica.dialer import Dialer
 from provisioner.gateway.replica.rescue import Rescue
 from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
@@ -47,7 +48,8 @@ class Gateway:
 
     def __init__(self, config: GatewayConfig, *, clock: Clock, random: Random) -> None:
         counters = Counters()
-        pool = Pool(config.limits, ClientTls(config.tls) if config.tls else None, counters)
+        dialer = Dialer(ClientTls(config.tls) if config.tls else None)
+        pool = Pool(config.limits, dialer, counters)
         self._config = config
         self._path = DataPath(
             limits=config.limits,
@@ -59,7 +61,7 @@ class Gateway:
             body_memory=BodyMemory(config.limits.body_memory_bytes),
             claims=Claims(config.queueing, clock, secret=Secrets(config.secrets).read),
             queue=Queue(config.queueing),
-            allowances=Allowances(),
+            allowances=Allowances(asyncio.get_running_loop().time),
             replicas=Replicas(),
             rescue=Rescue(),
             accounting=NoAccounting(),

@@ -18,7 +18,7 @@ from provisioner.domain.snapshot import Backend
 from provisioner.gateway.caller.header import Field, response_lines
 from provisioner.gateway.config import Limits
 from provisioner.gateway.operator.counters import Counters
-from provisioner.gateway.replica.client_tls import ClientTls
+from provisioner.gateway.replica.dialer import Dialer
 
 _HEADER_BYTES = 64 * 1024
 _WRITTEN_APART_BYTES = 64 * 1024
@@ -195,9 +195,9 @@ class UpstreamConnection(asyncio.Protocol):
 class Pool:
     """Connections to every replica, opened on demand. Which replica is used is not decided here."""
 
-    def __init__(self, limits: Limits, tls: ClientTls | None, counters: Counters) -> None:
+    def __init__(self, limits: Limits, dialer: Dialer, counters: Counters) -> None:
         self._limits = limits
-        self._tls = tls
+        self._dialer = dialer
         self._counters = counters
         self._loop = asyncio.get_running_loop()
         self._idle: dict[str, deque[UpstreamConnection]] = {}
@@ -217,21 +217,10 @@ class Pool:
 
     async def connect(self, backend: Backend) -> UpstreamConnection:
         """A new connection. Raises `OSError` (`TimeoutError` and TLS errors included) when there can be none."""
-        if backend.tls and self._tls is None:
-            raise OSError("the replica wants TLS and the gateway has no client certificate")
-        host, _, port = backend.address.rpartition(":")
-        if not host or not port.isdecimal():
-            raise OSError("the replica's address is not host:port")
         connection = UpstreamConnection(self, backend)
         try:
             async with asyncio.timeout(self._limits.connect_seconds):
-                await self._loop.create_connection(
-                    lambda: connection,
-                    host.strip("[]"),
-                    int(port),
-                    ssl=self._tls.context() if backend.tls and self._tls else None,
-                    server_hostname=backend.host if backend.tls else None,
-                )
+                await self._dialer.dial(backend, connection)
         except BaseException:
             connection.abandon()  # it may stand already when the caller leaves in the same moment
             raise
