@@ -63,6 +63,7 @@ class Exchange:
 
     __slots__ = (
         "_answer",
+        "_asked",
         "_backends",
         "_body",
         "_caller",
@@ -95,6 +96,8 @@ class Exchange:
         self._place: Place | None = None
         self._hold: Hold | None = None
         self._limit_lines: HeaderLines = ()
+        self._asked: Backend | None = None
+        """The replica that is to answer; None as soon as `Replicas` was told what became of it."""
         self._backends: Iterator[Backend] = _NO_BACKENDS
         self._body: bytes | bytearray = b""
         self._connecting: asyncio.Task[None] | None = None
@@ -169,6 +172,9 @@ class Exchange:
         if self._upstream is not None:
             self._upstream.abandon()
             self._upstream = None
+        if self._asked is not None:
+            self._path.replicas.left(self._asked)
+            self._asked = None
 
     def pause(self) -> None:
         """The caller cannot keep up."""
@@ -239,9 +245,9 @@ class Exchange:
             return
         if self._is_chunked:
             pieces.append(b"0\r\n\r\n")
-        if self._upstream is not None:
-            self._path.replicas.ended(self._upstream.backend, failed=None)
-        self._upstream = None
+        if self._asked is not None:
+            self._path.replicas.answered(self._asked, self._tally.status)
+        self._upstream = self._asked = None
         self._caller.write(b"".join(pieces))
         self._settle(Outcome.OK)
         self._caller.finish(keep_alive=self._keep_alive)
@@ -282,6 +288,8 @@ class Exchange:
     def _send_to_next(self) -> None:
         """Sends to the next replica: on an open connection at once, else when a new one stands."""
         for backend in self._backends:
+            self._asked = self._tally.backend = backend
+            self._path.replicas.began(backend)
             upstream = self._path.pool.take(backend)
             if upstream is None:
                 self._connecting = asyncio.create_task(self._connect(backend))
@@ -295,7 +303,7 @@ class Exchange:
             upstream = await self._path.pool.connect(backend)
         except OSError as error:
             self._connecting = None
-            self._note_failure("ConnectTimeout" if isinstance(error, TimeoutError) else "ConnectFailed", backend, error)
+            self._note_failure("ConnectTimeout" if isinstance(error, TimeoutError) else "ConnectFailed", error)
             self._send_to_next()
         else:
             self._connecting = None
@@ -304,8 +312,6 @@ class Exchange:
     def _send(self, upstream: UpstreamConnection) -> None:
         self._upstream = upstream
         request, body = self._request, self._body
-        self._path.replicas.began(upstream.backend)
-        self._tally.backend = upstream.backend
         self._tally.bytes_in = len(body)
         head = (
             b"POST ",
@@ -333,11 +339,10 @@ class Exchange:
         else:
             self._refuse(refusal, outcome)
 
-    def _note_failure(self, reason: str, backend: Backend | None = None, error: OSError | None = None) -> None:
-        if backend is None and self._upstream is not None:
-            backend = self._upstream.backend
+    def _note_failure(self, reason: str, error: OSError | None = None) -> None:
+        backend, self._asked = self._asked, None
         if backend is not None:
-            self._path.replicas.ended(backend, failed=reason)
+            self._path.replicas.broke(backend, reason)
         self._path.counters.upstream_failures[reason] += 1
         _log.warning(
             "asking a replica: %s",

@@ -27,7 +27,14 @@ class Replicas:
         return backends[first:] + backends[:first]
 
     def began(self, backend: Backend) -> None:
-        """A request was sent to `backend`."""
+        """A request is about to be sent to `backend`. It ends with exactly one of the three calls below."""
 
-    def ended(self, backend: Backend, *, failed: str | None) -> None:
-        """That request is over; `failed` is the CamelCase reason when the replica is to blame."""
+    def answered(self, backend: Backend, status: int) -> None:
+        """Its answer, of this status, is complete. From 500 on the replica has failed; below 400 it has not; what lies
+        between says nothing about it."""
+
+    def broke(self, backend: Backend, reason: str) -> None:
+        """It was not answered, or not to the end, and the replica is to blame; `reason` is a CamelCase word."""
+
+    def left(self, backend: Backend) -> None:
+        """Its caller has gone, which says nothing about the replica."""
