@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
+
+Balance = Literal["round-robin", "least-loaded", "cache-aware"]
+"""How requests are spread over a route's replicas: in turn, to the one with fewest outstanding, or to the one that has
+most of the prompt in its cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,8 @@ class Route:
     caller's. `teams` are those whose keys may use it, none means all. `kind` is what the model answers (`chat`,
     `embedding`, `transcription`). An `is_open` route wants no key: a caller without one reaches it by `hostname`, or by
     its alias alone when it has no tenant. Routes of one `group` share slots and allowance; without one an endpoint is
-    its own group. `can_wake` says that the control plane can be asked for replicas when there are none.
+    its own group. `can_wake` says that the control plane can be asked for replicas when there are none. Without a
+    `balance` the gateway's own setting holds.
     """
 
     alias: str
@@ -66,6 +72,7 @@ class Route:
     max_tokens: int | None = None
     can_wake: bool = False
     fallback: Fallback | None = None
+    balance: Balance | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,9 @@ from typing import Any
 import httpx2
 
 from provisioner.domain.errors import RejectedError
+from provisioner.domain.small_request import SmallRequest, is_answer, served_models, small_request
 from provisioner.domain.snapshot import Backend
 from provisioner.probe.interface import ProbeResult
-from provisioner.probe.request import SmallRequest, is_answer, served_models, small_request
 
 _TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
 _DEADLINE_SECONDS = 60.0

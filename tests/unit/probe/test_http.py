@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from provisioner.domain.errors import RejectedError
+from provisioner.domain.small_request import one_second_of_audio
 from provisioner.probe.http import HttpProbe
-from provisioner.probe.request import one_second_of_audio
 from tests.unit.probe.conftest import HOST, Model, Tenant, authority, listening
 
 

@@ -1,4 +1,7 @@
-"""The smallest real request of each kind of model, and how its answer is known to be one. Pure."""
+"""The smallest real request of each kind of model, and how its answer is known to be one. Pure.
+
+The control plane proves a new replica with it, the gateway one that comes back.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from typing import Any
 
 _RATE_HZ = 16_000
 _TONE_HZ = 220.0
+_LIMIT_TEXT_BYTES = 4096
+_LIMIT_WORDS = (b"max_tokens", b"max_completion_tokens", b"max_output_tokens", b"context", b"too long", b"rate limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +41,8 @@ def small_request(kind: str, model: str) -> SmallRequest:
 
 
 def is_answer(kind: str, body: Any) -> bool:
-    """Whether a 200's JSON body answers a small request of this kind."""
+    """Whether a 200's JSON body answers a small request of this kind. What the model said does not count: one token may
+    end by length, be empty, or be the beginning of a thought."""
     if not isinstance(body, dict):
         return False
     if kind == "embedding":
@@ -44,6 +50,15 @@ def is_answer(kind: str, body: Any) -> bool:
     if kind == "transcription":
         return isinstance(body.get("text"), str)
     return isinstance(body.get("choices"), list) and bool(body["choices"])
+
+
+def is_about_limits(status: int, body: bytes) -> bool:
+    """Whether a refusal of the small request speaks of limits, of rate or of length: a replica that weighs requests is
+    well. The words are those of the engines (`max_tokens` of vLLM, `context size` of llama.cpp)."""
+    if status in (413, 429):
+        return True
+    text = body[:_LIMIT_TEXT_BYTES].lower()
+    return status in (400, 422) and any(word in text for word in _LIMIT_WORDS)
 
 
 def served_models(body: Any) -> tuple[str, ...]:
