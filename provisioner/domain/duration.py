@@ -19,7 +19,7 @@ _LONGEST = 64
 
 def go_duration(seconds: float) -> str:
     """`seconds` in hours, minutes and seconds, below a second in one smaller unit, without idle zeros."""
-    nanoseconds = round(Fraction(seconds) * 10**9)
+    nanoseconds = round(seconds * 10**9)
     sign, left = "-" if nanoseconds < 0 else "", abs(nanoseconds)
     if left == 0:
         return "0s"

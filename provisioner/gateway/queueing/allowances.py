@@ -1,25 +1,161 @@
-"""What a key and a group of routes may be sent in a minute: requests and tokens. In memory, this gateway's share."""
+"""What a key and a group of routes may be sent in a minute: requests and tokens. In memory, this gateway's share.
+
+Several gateways each take an even part, at least one. A request is taken before it is sent on, its tokens when the
+engine has told them; while they are in debt, nothing more is let through. What is known of a key or a group that has
+an allowance and was asked for is a few numbers; of all others there is nothing.
+"""
 
 from __future__ import annotations
 
-from provisioner.domain.snapshot import KeyDigest, Route, Snapshot
+import math
+from collections.abc import Callable
+
+from provisioner.domain.duration import go_duration
+from provisioner.domain.snapshot import Allowance, KeyDigest, Route, Snapshot
+from provisioner.gateway.queueing.meter import Meter
+from provisioner.gateway.refusal import RefusedError, used_up
 
 HeaderLines = tuple[bytes, ...]
 """Finished header lines, each with its line end."""
 
+_ONE = 1.0 - 1e-9
+"""What a request needs of each; what came back evenly may lack a rounding error."""
+
+
+class _Account:
+    """What one key or group may be sent, and has been. None is no bound, and so is a bound of 0."""
+
+    __slots__ = ("requests", "tokens")
+
+    def __init__(self, allowance: Allowance, gateways: int, now: float) -> None:
+        self.requests: Meter | None = None
+        self.tokens: Meter | None = None
+        self.resize(allowance, gateways, now)
+
+    def resize(self, allowance: Allowance, gateways: int, now: float) -> None:
+        """Takes a new allowance, or another share of it."""
+        self.requests = _resized(self.requests, allowance.requests_per_minute, gateways, now)
+        self.tokens = _resized(self.tokens, allowance.tokens_per_minute, gateways, now)
+
 
 class Allowances:
-    """The allowances of all keys and groups."""
+    """The allowances of all keys and groups. `time` is a steady clock, in seconds."""
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._gateways = 1
+        self._groups: dict[str, _Account] = {}
+        self._keys: dict[str, _Account] = {}
+        """By digest: those that were asked for."""
 
     def use(self, snapshot: Snapshot) -> None:
         """Takes the allowances of a new snapshot; what is used up stays used up."""
+        self._gateways = snapshot.gateways
+        now, known_groups, known_keys = self._time(), self._groups, self._keys
+        self._groups = {}
+        for group in snapshot.groups:
+            if group.allowance is not None:
+                self._groups[group.name] = self._account(known_groups.get(group.name), group.allowance, now)
+        if known_keys:
+            self._keys = {
+                key.digest: self._account(known_keys[key.digest], key.allowance, now)
+                for key in snapshot.keys
+                if key.allowance is not None and key.digest in known_keys
+            }
 
     def take(self, key: KeyDigest, route: Route) -> HeaderLines:
         """Takes one request out of the allowances of `key` and of the route's group; gives the `x-ratelimit-*` lines.
 
         Raises `RefusedError` (429) when one of them is used up, and takes nothing then.
         """
-        return ()
+        accounts = self._accounts(key, route)
+        if not accounts:
+            return ()
+        now = self._time()
+        requests = _tightest([account.requests for account in accounts], now)
+        tokens = _tightest([account.tokens for account in accounts], now)
+        if (requests is not None and requests.free < _ONE) or (tokens is not None and tokens.free < _ONE):
+            raise _refusal(requests, tokens)
+        for account in accounts:
+            if account.requests is not None:
+                account.requests.take(1.0)
+        return _lines(requests, tokens)
 
     def spend(self, key: KeyDigest, route: Route, tokens: int) -> None:
         """Takes the tokens that a request turned out to use."""
+        for account in self._accounts(key, route):
+            if account.tokens is not None:
+                account.tokens.read(self._time())
+                account.tokens.take(tokens)
+
+    def _accounts(self, key: KeyDigest, route: Route) -> list[_Account]:
+        """What bounds a request of `key` on `route`."""
+        accounts = []
+        if key.allowance is not None:
+            account = self._keys.get(key.digest)
+            if account is None:
+                account = self._keys[key.digest] = self._account(None, key.allowance, self._time())
+            accounts.append(account)
+        if self._groups and (account := self._groups.get(route.group or route.endpoint)) is not None:
+            accounts.append(account)
+        return accounts
+
+    def _account(self, known: _Account | None, allowance: Allowance, now: float) -> _Account:
+        if known is None:
+            return _Account(allowance, self._gateways, now)
+        known.resize(allowance, self._gateways, now)
+        return known
+
+
+def _resized(meter: Meter | None, per_minute: int | None, gateways: int, now: float) -> Meter | None:
+    """The meter of this gateway's share of `per_minute`."""
+    if not per_minute:
+        return None
+    share = max(1.0, per_minute / gateways)
+    if meter is None:
+        return Meter(share, now)
+    meter.resize(share, now)
+    return meter
+
+
+def _tightest(meters: list[Meter | None], now: float) -> Meter | None:
+    """The meter with the least left, all of them read. Where key and group are both bounded, the nearer end counts."""
+    least: Meter | None = None
+    for meter in meters:
+        if meter is not None:
+            free = meter.read(now)
+            if least is None or free < least.free:
+                least = meter
+    return least
+
+
+def _lines(requests: Meter | None, tokens: Meter | None) -> HeaderLines:
+    lines: HeaderLines = ()
+    if requests is not None:
+        lines += (_line(b"requests", requests),)
+    if tokens is not None:
+        lines += (_line(b"tokens", tokens),)
+    return lines
+
+
+def _line(name: bytes, meter: Meter) -> bytes:
+    """The rate as OpenAI tells it: how much is allowed and left, and when nothing of it is used any more."""
+    reset = go_duration(math.ceil(meter.seconds_until(meter.per_minute) * 1000) / 1000).encode()
+    left = max(0, math.floor(meter.free + 1e-9))
+    return (
+        b"x-ratelimit-limit-%b: %d\r\nx-ratelimit-remaining-%b: %d\r\nx-ratelimit-reset-%b: %b\r\n"
+        % (name, meter.per_minute, name, left, name, reset)
+    )  # fmt: skip
+
+
+def _refusal(requests: Meter | None, tokens: Meter | None) -> RefusedError:
+    """What there is to wait for: the one of the two that takes longer."""
+    waits = {
+        name: meter.seconds_until(1.0)
+        for name, meter in (("requests", requests), ("tokens", tokens))
+        if meter is not None and meter.free < _ONE
+    }
+    name = max(waits, key=waits.__getitem__)
+    told = b"".join(_lines(requests, tokens)).decode().split("\r\n")[:-1]
+    headers = tuple((field, value) for field, _, value in (line.partition(": ") for line in told))
+    return RefusedError(used_up(name, waits[name], headers))
