@@ -132,11 +132,16 @@ async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
 
 @pytest.fixture
 def make_stage(tmp_path: Path) -> StageMaker:
-    """Builds a stage with other limits, TLS files or maximum snapshot age."""
+    """Builds a stage with other limits, TLS files or maximum snapshot age, or other `parts` of the configuration."""
 
     @contextlib.asynccontextmanager
     async def build(
-        *, limits: Limits = TEST_LIMITS, tls: TlsFiles | None = None, max_age: float | None = None, port: int = 0
+        *,
+        limits: Limits = TEST_LIMITS,
+        tls: TlsFiles | None = None,
+        max_age: float | None = None,
+        port: int = 0,
+        **parts: Any,
     ) -> AsyncIterator[Stage]:
         replica, clock = Replica(), SteppedClock()
         await replica.start()
@@ -154,6 +159,7 @@ def make_stage(tmp_path: Path) -> StageMaker:
                 ),
                 tls=tls,
                 limits=limits,
+                **parts,
             )
             gateway = await start_gateway(config, clock=clock, random=Random(7))
             stage = Stage(gateway, replica, plane, clock, config, http)
