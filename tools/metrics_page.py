@@ -8,6 +8,7 @@ from provisioner.api.metrics import METRICS
 from provisioner.domain.exposition import Metric
 from provisioner.gateway.operator.counters import GAUGES
 from provisioner.gateway.operator.counters import METRICS as GATEWAY_METRICS
+from provisioner.gateway.usage.measures import MEASURED
 
 
 def metrics_page() -> str:
@@ -16,7 +17,7 @@ def metrics_page() -> str:
         "# Metrics",
         "",
         "`GET /metrics`, in the text format of Prometheus, without a key: it tells how many, never whose. Labels are "
-        "bounded: no name that somebody chose stands in one. "
+        "bounded: no name that a customer chose stands in one. "
         "[Usage](../concepts/usage.md) tells what each customer used.",
         "",
         "## The server",
@@ -30,7 +31,7 @@ def metrics_page() -> str:
         "",
         "On `ADMIN_ADDR`.",
         "",
-        *_table((*GATEWAY_METRICS, *GAUGES)),
+        *_table((*GATEWAY_METRICS, *GAUGES, *MEASURED)),
     ]
     return "\n".join([*lines, ""])
 

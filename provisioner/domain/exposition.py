@@ -6,6 +6,7 @@ Every process of ours counts by itself and prints here; labels are bounded by wh
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -41,8 +42,7 @@ class Histogram:
 
     def observe(self, value: float) -> None:
         """Count an observation."""
-        place = next((number for number, bound in enumerate(self.bounds) if value <= bound), len(self.bounds))
-        self.counts[place] += 1
+        self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
 
@@ -58,9 +58,10 @@ def histogram_lines(metric: Metric, samples: Iterable[tuple[Sequence[object], Hi
     yield from _head(metric)
     for values, histogram in samples:
         total = 0
+        labels = _labels((*metric.labels, "le"), (*values, ""))[:-2]
         for bound, count in zip((*histogram.bounds, math.inf), histogram.counts, strict=True):
             total += count
-            yield f"{metric.name}_bucket{_labels((*metric.labels, 'le'), (*values, _number(bound)))} {total}"
+            yield f'{metric.name}_bucket{labels}{_number(bound)}"}} {total}'
         yield f"{metric.name}_sum{_labels(metric.labels, values)} {_number(histogram.sum)}"
         yield f"{metric.name}_count{_labels(metric.labels, values)} {total}"
 

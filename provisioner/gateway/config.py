@@ -96,6 +96,8 @@ class UsageRecording:
     """Whether an engine is asked for the usage of a stream whose caller did not ask."""
     file: Path | None = None
     """JSON lines of usage records."""
+    spool_bytes: int = 64 * 1024 * 1024
+    """Of records that wait for the control plane on the disk; further ones are lost and counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

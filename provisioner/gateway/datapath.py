@@ -20,7 +20,7 @@ from provisioner.gateway.queueing.queue import Queue
 from provisioner.gateway.replica.choice import Replicas
 from provisioner.gateway.replica.rescue import Rescue
 from provisioner.gateway.replica.upstream import Pool
-from provisioner.gateway.usage.tally import Accounting
+from provisioner.gateway.usage.accounting import UsageAccounting
 
 if TYPE_CHECKING:
     from provisioner.gateway.caller.connection import CallerConnection
@@ -43,7 +43,7 @@ class DataPath:
     allowances: Allowances
     replicas: Replicas
     rescue: Rescue
-    accounting: Accounting
+    accounting: UsageAccounting
     directory: Directory | None = None
     is_draining: bool = False
     connections: set[CallerConnection] = field(default_factory=set)

@@ -32,7 +32,8 @@ from provisioner.gateway.replica.dialer import Dialer
 from provisioner.gateway.replica.rescue import Rescue
 from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
-from provisioner.gateway.usage.tally import NoAccounting
+from provisioner.gateway.usage.accounting import UsageAccounting
+from provisioner.gateway.usage.sinks import usage_sinks
 
 __all__ = ["ControlPlane", "Gateway", "GatewayConfig", "Limits", "TlsFiles", "run_gateway", "start_gateway"]
 
@@ -51,6 +52,7 @@ class Gateway:
         dialer = Dialer(ClientTls(config.tls) if config.tls else None)
         pool = Pool(config.limits, dialer, counters)
         self._config = config
+        self._accounting = UsageAccounting(usage_sinks(config, counters), counters)
         self._path = DataPath(
             limits=config.limits,
             clock=clock,
@@ -64,7 +66,7 @@ class Gateway:
             allowances=Allowances(asyncio.get_running_loop().time),
             replicas=Replicas(),
             rescue=Rescue(),
-            accounting=NoAccounting(),
+            accounting=self._accounting,
         )
         self._subscription = Subscription(
             config.control, config.limits, clock=clock, counters=counters, publish=self._publish
@@ -94,7 +96,9 @@ class Gateway:
             await self._operator.close()
             raise
         self.port = int(self._server.sockets[0].getsockname()[1])
-        self._tasks = [loop.create_task(self._subscription.run()), loop.create_task(self._sweep())]
+        self._tasks = [
+            loop.create_task(one) for one in (self._subscription.run(), self._accounting.run(), self._sweep())
+        ]
 
     async def close(self) -> None:
         """Stops accepting, lets running requests finish within the drain time, then ends."""
@@ -106,6 +110,7 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._path.pool.close()
+        await self._accounting.close()
         await self._operator.close()
 
     async def _drain(self) -> None:

@@ -7,7 +7,7 @@ The data path adds to them, the operator's listener prints them. To count someth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -36,6 +36,13 @@ class Counters:
     )
     caller_left: int = field(default=0, metadata=_is("Requests whose caller went away before the answer was complete."))
     upstream_connections: int = field(default=0, metadata=_is("Connections opened to replicas."))
+    usage_lost: Counter[str] = field(
+        default_factory=Counter,
+        metadata=_is("Usage records that were lost, for each place they were to go to.", "reason"),
+    )
+    usage_failures: Counter[str] = field(
+        default_factory=Counter, metadata=_is("Times that usage could not be written or delivered.", "reason")
+    )
     snapshots: int = field(default=0, metadata=_is("Snapshots taken into use."))
 
 
@@ -48,6 +55,9 @@ METRICS = tuple(
 GAUGES = (
     Metric(name="tenantry_gateway_connections", kind="gauge", help="Connections of customers."),
     Metric(name="tenantry_gateway_body_bytes", kind="gauge", help="Bytes of requests' bodies that are held."),
+    Metric(
+        name="tenantry_gateway_usage_waiting", kind="gauge", help="Usage records in memory, which wait to be written."
+    ),
     Metric(name="tenantry_gateway_snapshot_version", kind="gauge", help="The version of the snapshot in use."),
     Metric(
         name="tenantry_gateway_snapshot_age_seconds",
@@ -61,8 +71,8 @@ Gauged = float | Mapping[str, float]
 """What a gauge says, or what it says for each value of its label."""
 
 
-def prometheus_text(counters: Counters, gauges: Mapping[str, Gauged]) -> str:
-    """The counters and `gauges` (by name without prefix) as Prometheus reads them."""
+def prometheus_text(counters: Counters, gauges: Mapping[str, Gauged], measured: Iterable[str] = ()) -> str:
+    """The page for Prometheus: the counters, `gauges` by name without prefix, and the lines of what was measured."""
     lines = [
         line
         for one, metric in zip(fields(counters), METRICS, strict=True)
@@ -71,6 +81,7 @@ def prometheus_text(counters: Counters, gauges: Mapping[str, Gauged]) -> str:
     for metric in GAUGES:
         if (gauged := gauges.get(metric.name.removeprefix(_PREFIX))) is not None:
             lines += lines_of(metric, _samples(gauged))
+    lines += measured
     return "\n".join(lines) + "\n"
 
 

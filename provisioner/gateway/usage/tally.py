@@ -1,13 +1,11 @@
-"""What is noted of one request while it goes on, and the record that is made of it at its end."""
+"""What is noted of one request while it goes on; `record` makes a record of it at its end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from provisioner.domain.snapshot import Backend, KeyDigest, Route
-from provisioner.domain.usage import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +61,3 @@ class Tally:
         """Of a fallback: the policy's name, when the request went outside."""
         self.denial = ""
         """Why a fallback was not used, when it could have been."""
-
-
-class Accounting(Protocol):
-    """Takes the notes of finished requests; never waits."""
-
-    def record(self, tally: Tally, outcome: Outcome, ended: float) -> None:
-        """The request of `tally` ended at `ended` (loop time) with `outcome`."""
-        ...
-
-
-class NoAccounting:
-    """Counts nothing."""
-
-    def record(self, tally: Tally, outcome: Outcome, ended: float) -> None:
-        """Nobody wants to know."""

@@ -1,0 +1,72 @@
+"""The record of one finished request: who, where to, how it ended and what it used. Nothing of a prompt or an answer.
+
+The names are part of the contract of the usage file and of the control plane's door, which knows some of them. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from provisioner.domain.usage import Outcome
+from provisioner.gateway.usage.tally import Tally
+
+ANONYMOUS = "anonymous"
+"""Stands for the key of a caller who needed none."""
+
+_TEXT_CHARACTERS = 128
+"""Of what callers choose freely: an alias that does not exist, a path."""
+
+
+class Line(NamedTuple):
+    """A record as a line of JSON with its end."""
+
+    text: bytes
+    names_endpoint: bool
+
+
+def record_of(tally: Tally, outcome: Outcome, ended: float) -> dict[str, Any]:
+    """The record of a request that ended at `ended` (loop time). Durations are milliseconds, sizes are bytes of
+    bodies; None stands for what was not told or did not happen."""
+    key, route, backend, tokens = tally.key, tally.route, tally.backend, tally.tokens
+    return {
+        "at": tally.at,
+        "tenant": key.tenant or (route.tenant if route is not None else ""),
+        "key": key.name or key.digest or ANONYMOUS,
+        "team": key.team,
+        "alias": _bounded(tally.alias),
+        "endpoint": route.endpoint if route is not None else None,
+        "upstream_model": _model(tally),
+        "replica": backend.address if backend is not None else None,
+        "path": _bounded(tally.path.partition(b"?")[0].decode("latin-1")),
+        "status": tally.status,
+        "outcome": outcome.value,
+        "finish_reason": tokens.finish_reason,
+        "prompt_tokens": tokens.prompt,
+        "completion_tokens": tokens.completion,
+        "ttfb_ms": _milliseconds(tally.began, tally.first_byte),
+        "ttft_ms": _milliseconds(tally.began, tally.first_token),
+        "duration_ms": _milliseconds(tally.began, ended),
+        "bytes_in": tally.bytes_in,
+        "bytes_out": tally.bytes_out,
+        "request_id": tally.request_id.decode("latin-1"),
+        "target": tally.target,
+        "denial": tally.denial,
+    }
+
+
+def _model(tally: Tally) -> str | None:
+    """The name under which the engine knows the model."""
+    route = tally.route
+    if route is None:
+        return None
+    model = route.fallback.model if tally.target and route.fallback else route.upstream_model
+    return model or tally.alias
+
+
+def _milliseconds(begin: float, end: float | None) -> float | None:
+    return None if end is None else round((end - begin) * 1000, 3)
+
+
+def _bounded(text: str) -> str:
+    text = text[:_TEXT_CHARACTERS]
+    return text if text.isascii() else text.encode(errors="replace").decode()  # JSON may have halves of characters

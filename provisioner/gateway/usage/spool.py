@@ -1,0 +1,124 @@
+"""Batches of usage records on disk, from when they are made until the control plane has counted them.
+
+A folder holds one file per batch: `<id>.open` while records are added to it, which is locked by the process that adds,
+then `<id>.batch`. Its lines are records in JSON. A process that ends, however it ends, leaves its open batch to
+whoever looks next: the lock is gone, so the batch is complete. The id never changes, so a batch that is sent twice
+counts once. Files are readable by their owner only. Synchronous; `delivery` calls it, one call at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+BATCH_RECORDS = 1000
+"""As many as the control plane takes at once."""
+
+_BATCH_BYTES = 768 * 1024
+"""Of the MiB that the control plane takes at once."""
+
+
+class SpoolFullError(OSError):
+    """There is no room for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records that are counted together, once. `lines` are JSON objects."""
+
+    id: str
+    lines: Sequence[bytes]
+
+
+class Spool:
+    """The batches in `folder`, of at most `limit_bytes` together."""
+
+    def __init__(self, folder: Path, *, limit_bytes: int) -> None:
+        self._folder = folder
+        self._limit_bytes = limit_bytes
+        self._open: Path | None = None
+        self._descriptor = -1
+        self._records = 0
+        self._bytes = 0
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        """Adds records, each a line with its end. Raises `SpoolFullError` and other kinds of `OSError`; then nothing
+        was added."""
+        if not lines:
+            return
+        text = b"".join(lines)
+        if self.size_bytes() + len(text) > self._limit_bytes:
+            raise SpoolFullError("the spool is full")
+        if self._records + len(lines) > BATCH_RECORDS or self._bytes + len(text) > _BATCH_BYTES:
+            self.seal()
+        if self._open is None:
+            self._begin()
+        written = os.write(self._descriptor, text)
+        if written < len(text):
+            os.ftruncate(self._descriptor, self._bytes)
+            raise OSError("the disk took a part only")
+        self._records += len(lines)
+        self._bytes += len(text)
+
+    def seal(self) -> None:
+        """Ends the open batch, if there is one. Raises `OSError`."""
+        if self._open is None:
+            return
+        path, self._open = self._open, None
+        self._records = self._bytes = 0
+        path.rename(path.with_suffix(".batch"))
+        os.close(self._descriptor)
+
+    def oldest(self) -> Batch | None:
+        """The batch that waits longest; the open one when no other waits, which ends with that. Raises `OSError`."""
+        self._adopt()
+        sealed = sorted(self._folder.glob("*.batch"), key=_age)
+        if not sealed:
+            self.seal()
+            sealed = sorted(self._folder.glob("*.batch"), key=_age)
+        for path in sealed:
+            with contextlib.suppress(FileNotFoundError):  # another process has delivered it
+                if lines := [line for line in path.read_bytes().splitlines() if line.endswith(b"}")]:
+                    return Batch(path.stem, lines)
+                path.unlink()
+        return None
+
+    def remove(self, batch: Batch) -> None:
+        """Forgets a batch. Raises `OSError`."""
+        (self._folder / f"{batch.id}.batch").unlink(missing_ok=True)
+
+    def size_bytes(self) -> int:
+        """What the batches of this folder take together."""
+        try:
+            with os.scandir(self._folder) as entries:
+                return sum(entry.stat().st_size for entry in entries)
+        except FileNotFoundError:
+            return 0
+
+    def _begin(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self._folder / f"{secrets.token_hex(12)}.new"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._open, self._descriptor = draft.rename(draft.with_suffix(".open")), descriptor  # locked when it is seen
+
+    def _adopt(self) -> None:
+        """Takes over what processes that have ended left open."""
+        for path in self._folder.glob("*.open"):
+            if path == self._open:
+                continue
+            with contextlib.suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.rename(path.with_suffix(".batch"))
+
+
+def _age(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
