@@ -24,6 +24,7 @@ from provisioner.gateway.usage.accounting import UsageAccounting
 
 if TYPE_CHECKING:
     from provisioner.gateway.caller.connection import CallerConnection
+    from provisioner.gateway.operator.pages import Pages
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +46,8 @@ class DataPath:
     rescue: Rescue
     accounting: UsageAccounting
     directory: Directory | None = None
+    pages: Pages = field(default_factory=dict)
+    """Of the operator, shown on the customers' address; none unless the gateway stands alone."""
     is_draining: bool = False
     connections: set[CallerConnection] = field(default_factory=set)
 

@@ -22,6 +22,7 @@ from provisioner.gateway.control.subscription import Subscription
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import Directory
 from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.operator.listener import OperatorListener
 from provisioner.gateway.operator.pages import OperatorPages
 from provisioner.gateway.queueing.allowances import Allowances
 from provisioner.gateway.queueing.claim import Claims, claim_headers
@@ -71,7 +72,7 @@ class Gateway:
         self._subscription = Subscription(
             config.control, config.limits, clock=clock, counters=counters, publish=self._publish
         )
-        self._operator = OperatorPages(self._path, self._subscription)
+        self._operator = OperatorListener(OperatorPages(config, self._path, self._subscription.age).all)
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.port = 0

@@ -178,7 +178,7 @@ async def test_operator_s_listener_tells_state_and_no_secret(stage: Stage) -> No
     await stage.chat()
     assert await get("/healthz") == (200, "ok\n")
     assert await get("/readyz") == (200, "ready\n")
-    status = json.loads((await get("/status"))[1])
+    status = json.loads((await get("/config"))[1])
     assert status["snapshot"]["version"] == 2
     assert status["routes"][0]["backends"] == [stage.backend.host]
     assert status["limits"]["upstream_header_seconds"] == 1200

@@ -188,6 +188,9 @@ class CallerConnection(asyncio.Protocol):
             exchange.begin()
         elif request.service is Service.MODELS:
             self._answer_models(request)
+        elif request.service is Service.PAGE:
+            page = self._path.pages[request.target]()
+            self._answer(page.status, page.body, content_type=page.content_type)
         else:
             self._answer(204, b"", headers=(("Allow", "GET, HEAD, POST, OPTIONS"),))
 
@@ -225,7 +228,13 @@ class CallerConnection(asyncio.Protocol):
             self._end_with(error.refusal)
 
     def _answer(
-        self, status: int, body: bytes, *, headers: Iterable[tuple[str, str]] = (), keep_alive: bool = True
+        self,
+        status: int,
+        body: bytes,
+        *,
+        headers: Iterable[tuple[str, str]] = (),
+        keep_alive: bool = True,
+        content_type: str = "application/json",
     ) -> None:
         """Sends an answer of our own and finishes the request."""
         request = self._request
@@ -238,7 +247,7 @@ class CallerConnection(asyncio.Protocol):
             f"x-request-id: {request_id.decode()}",
         ]
         if status != 204:
-            lines += ("content-type: application/json", f"content-length: {len(body)}")
+            lines += (f"content-type: {content_type}", f"content-length: {len(body)}")
         if not keep_alive:
             lines.append("connection: close")
         elif request is not None and request.is_http_1_0:

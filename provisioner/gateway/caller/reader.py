@@ -15,7 +15,7 @@ import httptools
 from provisioner.gateway.body.request_body import RequestBody
 from provisioner.gateway.caller.header import Field, caller_secret, expects_continue, read_request_head
 from provisioner.gateway.caller.repetition import Repetition
-from provisioner.gateway.caller.request import Access, Request, find_service, plain_target
+from provisioner.gateway.caller.request import Access, Request, find_page, find_service, plain_target
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
 from provisioner.gateway.refusal import (
@@ -143,9 +143,13 @@ class RequestReader:
             raise RefusedError(body_too_large(limits.body_bytes))
         request.expects_continue = b"expect" in withheld and expects_continue(withheld)
         try:
-            request.access = self._authenticate(withheld)
-            request.target = target if target.startswith(b"/") else plain_target(target)
-            request.service = find_service(method, request.target)
+            if target in self._path.pages:
+                request.service = find_page(method)
+            else:
+                request.access = self._authenticate(withheld)
+                target = target if target.startswith(b"/") else plain_target(target)
+                request.service = find_service(method, target)
+            request.target = target
             request.body = RequestBody(withheld.get(b"content-type"), limits.body_bytes, self._path.body_memory)
         except RefusedError as error:
             request.refusal = error.refusal

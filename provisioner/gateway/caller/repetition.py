@@ -9,7 +9,7 @@ by `reader`.
 from __future__ import annotations
 
 from provisioner.gateway.body.request_body import RequestBody
-from provisioner.gateway.caller.request import Request
+from provisioner.gateway.caller.request import Request, Service
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
 
@@ -42,6 +42,8 @@ class Repetition:
         start = at + len(_LENGTH)
         end = data.find(b"\r", start)
         if not data[start:end].isdigit() or request.refusal is not None or not request.keep_alive:
+            return None
+        if request.service is Service.PAGE:
             return None
         return cls(path, data[:start], data[end:size], request.again()) if request.body.holds(data[size:]) else None
 

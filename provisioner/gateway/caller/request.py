@@ -28,6 +28,7 @@ from provisioner.gateway.refusal import (
 
 MODELS_PATH = b"/v1/models"
 
+_PAGE_METHODS = (b"GET", b"HEAD")
 _MODELS_METHODS = ("GET", "HEAD", "OPTIONS")
 _OTHER_METHODS = ("POST", "OPTIONS")
 _DOT_SEGMENTS = frozenset((b".", b".."))
@@ -47,10 +48,12 @@ class Service(Enum):
     REPLICA = auto()
     MODELS = auto()
     OPTIONS = auto()
+    PAGE = auto()
 
 
 class Request:
-    """A request whose header block is complete. `access`, `target`, `service` and `body` are set unless `refusal` is.
+    """A request whose header block is complete. `access`, `target`, `service` and `body` are set unless `refusal` is;
+    a page of the operator is for everybody, without `access`.
 
     `lines` are the header lines that go on to the replica, `trace_lines` those that the gateway adds,
     `withheld` the fields that stay here, by name.
@@ -126,6 +129,13 @@ def find_service(method: bytes, target: bytes) -> Service:
     if isinstance(found, Service):
         return found
     raise RefusedError(found)
+
+
+def find_page(method: bytes) -> Service:
+    """The service that shows a page of the operator. Raises `RefusedError` (405) for a method that it does not take."""
+    if method not in _PAGE_METHODS:
+        raise RefusedError(method_not_allowed("GET, HEAD"))
+    return Service.PAGE
 
 
 @lru_cache(maxsize=1024)

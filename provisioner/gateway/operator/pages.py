@@ -1,89 +1,120 @@
-"""The operator's listener: health, readiness, metrics and status, on an address of its own.
+"""What an operator is told: health, readiness, metrics, the queues, and the configuration in force.
 
-Never on the customers' address. It says what the gateway does, and holds no secret: keys appear as a number only.
+`listener` shows these pages on the operator's address. A gateway that stands alone shows the public ones, which name no
+customer, on its only address. No page holds a secret: keys appear as a number only.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, NamedTuple
 
-from aiohttp import web
-
-from provisioner.gateway.control.subscription import Subscription
+from provisioner.domain.snapshot import Route
+from provisioner.gateway.config import GatewayConfig
 from provisioner.gateway.datapath import DataPath
-from provisioner.gateway.operator.counters import prometheus_text
+from provisioner.gateway.operator.counters import Gauged, prometheus_text
+
+_JSON = "application/json"
+_TEXT = "text/plain; charset=utf-8"
+
+
+class Page(NamedTuple):
+    """A finished answer."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Pages = Mapping[bytes, Callable[[], Page]]
+"""What makes each page, by its path."""
 
 
 class OperatorPages:
-    """Answers the operator's requests from the running objects."""
+    """Makes the pages from the running objects; `age` is how long ago the snapshot in use was confirmed."""
 
-    def __init__(self, path: DataPath, subscription: Subscription) -> None:
+    def __init__(self, config: GatewayConfig, path: DataPath, age: Callable[[], timedelta | None]) -> None:
+        self._config = config
         self._path = path
-        self._subscription = subscription
-        self._runner: web.AppRunner | None = None
+        self._age = age
+        self.public: Pages = {
+            b"/healthz": self._healthz,
+            b"/readyz": self._readyz,
+            b"/metrics": self._metrics,
+            b"/status": self._status,
+        }
+        self.all: Pages = {**self.public, b"/config": self._configuration}
 
-    async def start(self, host: str, port: int) -> int:
-        """Listens; the port in use is returned. Raises `OSError` when the address cannot be had."""
-        app = web.Application()
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/status", self._status)
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
-        return int(self._runner.addresses[0][1])
+    def _healthz(self) -> Page:
+        return Page(200, _TEXT, b"ok\n")
 
-    async def close(self) -> None:
-        """Stops listening."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-
-    async def _healthz(self, _: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
-
-    async def _readyz(self, _: web.Request) -> web.Response:
+    def _readyz(self) -> Page:
         if self._path.is_draining:
-            return web.Response(status=503, text="draining\n")
+            return Page(503, _TEXT, b"draining\n")
         if self._path.directory is None:
-            return web.Response(status=503, text="no usable snapshot\n")
-        return web.Response(text="ready\n")
+            return Page(503, _TEXT, b"no usable snapshot\n")
+        return Page(200, _TEXT, b"ready\n")
 
-    async def _metrics(self, _: web.Request) -> web.Response:
-        directory, age = self._path.directory, self._subscription.age()
-        gauges: dict[str, float] = {
+    def _metrics(self) -> Page:
+        directory, age = self._path.directory, self._age()
+        gauges: dict[str, Gauged] = {
             "connections": len(self._path.connections),
             "body_bytes": self._path.body_memory.held_bytes,
+            "usage_waiting": self._path.accounting.waiting,
         }
         if directory is not None:
             gauges["snapshot_version"] = directory.snapshot.version
         if age is not None:
             gauges["snapshot_age_seconds"] = age.total_seconds()
-        return web.Response(text=prometheus_text(self._path.counters, gauges))
+        measured = self._path.accounting.measures.lines()
+        return Page(200, _TEXT, prometheus_text(self._path.counters, gauges, measured).encode())
 
-    async def _status(self, _: web.Request) -> web.Response:
-        directory, age = self._path.directory, self._subscription.age()
+    def _status(self) -> Page:
+        return _json(self._path.queue.status())
+
+    def _configuration(self) -> Page:
+        directory, age, config = self._path.directory, self._age(), self._config
         snapshot = directory.snapshot if directory else None
-        return web.json_response(
+        queueing = asdict(config.queueing)
+        queueing["identity_key"] = config.queueing.identity_key is not None
+        return _json(
             {
                 "draining": self._path.is_draining,
                 "connections": len(self._path.connections),
                 "snapshot": snapshot
                 and {
                     "version": snapshot.version,
-                    "createdAt": snapshot.created_at.isoformat(),
-                    "ageSeconds": age.total_seconds() if age is not None else None,
+                    "created_at": snapshot.created_at.isoformat(),
+                    "age_seconds": age.total_seconds() if age is not None else None,
                     "keys": len(snapshot.keys),
+                    "gateways": snapshot.gateways,
                 },
-                "routes": [
-                    {
-                        "tenant": route.tenant,
-                        "alias": route.alias,
-                        "endpoint": route.endpoint,
-                        "backends": [backend.host for backend in route.backends],
-                    }
-                    for route in (snapshot.routes if snapshot else ())
-                ],
-                "limits": asdict(self._path.limits),
+                "routes": [_route(route) for route in (snapshot.routes if snapshot else ())],
+                "groups": [asdict(group) for group in (snapshot.groups if snapshot else ())],
+                "limits": asdict(config.limits),
+                "queueing": queueing,
+                "probing": asdict(config.probing),
+                "asks_for_usage": config.usage.asks_for_usage,
             }
         )
+
+
+def _route(route: Route) -> dict[str, Any]:
+    return {
+        "tenant": route.tenant,
+        "alias": route.alias,
+        "endpoint": route.endpoint,
+        "upstream_model": route.upstream_model,
+        "group": route.group,
+        "teams": route.teams,
+        "is_open": route.is_open,
+        "max_tokens": route.max_tokens,
+        "backends": [backend.host for backend in route.backends],
+    }
+
+
+def _json(content: object) -> Page:
+    return Page(200, _JSON, json.dumps(content).encode())
