@@ -1,46 +1,29 @@
 """The delivery repository on the git command line: any remote, a local bare repository included.
 
-A push is made in a throw-away repository, so no state is shared and a killed one leaves nothing that matters. Nothing
-of the user's git set-up gets in: no configuration, no hooks, no prompt. The same commit always has the same SHA.
+A push is made in a throw-away repository, so no state is shared and a killed one leaves nothing that matters; pushes
+that come at the same time share one, each with a compare-and-swap of its own. The same commit always has the same SHA.
 Called by the lifecycle verbs; Argo CD reads what stands there.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
-import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from provisioner.delivery.command import Git
+from provisioner.delivery.commits import check_commit, contents, import_stream, moved, ref_of
 from provisioner.delivery.interface import Commit
-from provisioner.domain.errors import ConflictError, InvariantError, RejectedError, RetryableError
+from provisioner.delivery.together import Together
+from provisioner.domain.errors import RejectedError, RetryableError, TenantryError
 
-_DEADLINE_SECONDS = 60.0
-_ERROR_LIMIT = 300
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,198}[a-z0-9])?")
 _READ_DEPTH = 10
 """How many commits below the newest of a branch can be read: an operation makes three at most."""
-_FILES_LIMIT = 10_000
-_TREE_LIMIT_BYTES = 64 * 2**20
 _PREFIX = "push-"
 _LEFT_SECONDS = 3600.0
-_AUTHOR = "Tenantry <tenantry@localhost>"
-_CONFIG = ("core.hooksPath=/dev/null", "gc.auto=0", "maintenance.auto=false", "credential.interactive=false")
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """How a git command ended."""
-
-    code: int
-    out: str
-    errors: str
 
 
 class GitDelivery:
@@ -59,74 +42,72 @@ class GitDelivery:
             )
         self._url = url
         self._workdir = workdir
-        self._environment = {
-            "PATH": os.defpath,
-            "HOME": str(workdir),
-            "LC_ALL": "C",
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_TERMINAL_PROMPT": "0",
-            **(environment or {}),
-        }
+        self._git = Git(url, home=workdir, environment=environment or {})
+        self._pushes: Together[Commit, str] = Together(self._push_all)
 
     async def head(self, branch: str) -> str | None:
         """The SHA the branch is at, or None."""
-        ended = await self._git("ls-remote", "--quiet", "--", self._url, _ref(branch))
-        self._expect(ended, f"reading branch `{branch}`")
-        for line in ended.out.splitlines():
-            sha, _, name = line.partition("\t")
-            if name == _ref(branch):
-                return sha
-        return None
+        ref = ref_of(branch)
+        return (await self._heads(f"reading branch `{branch}`", ref)).get(ref)
 
     async def branches(self) -> list[str]:
         """The names of all branches."""
-        ended = await self._git("ls-remote", "--quiet", "--heads", "--", self._url)
-        self._expect(ended, "listing branches")
-        return [line.partition("\trefs/heads/")[2] for line in ended.out.splitlines()]
+        found = await self._heads("listing branches", "refs/heads/*")
+        return [ref.removeprefix("refs/heads/") for ref in found]
 
     async def files(self, branch: str, commit: str) -> Mapping[str, bytes]:
         """What the branch held at one of its newest commits, by path. ConflictError where it is none of them."""
-        with self._throw_away() as folder:
-            repository = f"--git-dir={folder}"
-            self._expect(await self._git(repository, "init", "--quiet", "--bare", "--template="), "preparing a read")
-            await self._fetch(repository, branch, commit, depth=_READ_DEPTH)
-            listed = await self._git(repository, "ls-tree", "-r", "-z", "--name-only", commit)
-            self._expect(listed, f"listing commit `{commit}` of branch `{branch}`")
-            paths = [path for path in listed.out.split("\0") if path]
-            asked = "".join(f"{commit}:{path}\n" for path in paths)
-            told = await self._git(repository, "cat-file", "--batch", "--buffer", stdin=asked.encode())
-            self._expect(told, f"reading commit `{commit}` of branch `{branch}`")
-            return dict(zip(paths, _contents(told.out.encode()), strict=True))
+        with self._throw_away() as repository:
+            await self._fetch(repository, [(branch, commit)], depth=_READ_DEPTH)
+            doing = f"reading commit `{commit}` of branch `{branch}`"
+            listed = await self._git.expect(doing, repository, "ls-tree", "-r", "-z", "--name-only", commit)
+            paths = [path for path in listed.text.split("\0") if path]
+            asked = "".join(f"{commit}:{path}\n" for path in paths).encode()
+            told = await self._git.expect(doing, repository, "cat-file", "--batch", "--buffer", stdin=asked)
+            return dict(zip(paths, contents(told.out), strict=True))
 
     async def push(self, commit: Commit) -> str:
         """Make the branch hold exactly `files` on top of `parent`; returns the SHA. Again: the same SHA."""
-        script = _fast_import(commit)
-        with self._throw_away() as folder:
-            repository = f"--git-dir={folder}"
-            self._expect(await self._git(repository, "init", "--quiet", "--bare", "--template="), "preparing a push")
-            if commit.parent:
-                # The branch is at the parent, or, when this push was made before, one above it.
-                await self._fetch(repository, commit.branch, commit.parent, depth=2)
-            made = await self._git(repository, "fast-import", "--quiet", "--done", stdin=script)
-            self._expect(made, f"building the commit for branch `{commit.branch}`")
-            sha = made.out.strip()
-            await self._push(repository, f"{sha}:{_ref(commit.branch)}", branch=commit.branch, lease=commit.parent)
-            return sha
+        check_commit(commit)
+        return await self._pushes.ask(commit)
 
     async def delete(self, branch: str) -> None:
         """Remove the branch; a branch that is gone is fine."""
         head = await self.head(branch)
         if head is None:
             return
-        with self._throw_away() as folder:
-            repository = f"--git-dir={folder}"
-            self._expect(await self._git(repository, "init", "--quiet", "--bare", "--template="), "preparing a push")
-            await self._push(repository, f":{_ref(branch)}", branch=branch, lease=head)
+        with self._throw_away() as repository:
+            rejected = await self._send(repository, {ref_of(branch): (head, "")})
+        if rejected:
+            raise moved(branch)
+
+    async def _push_all(self, commits: Sequence[Commit]) -> Sequence[str | TenantryError]:
+        """Push commits of as many branches; of a branch that is named twice the later one finds it moved."""
+        with self._throw_away() as repository:
+            # Each branch is at the parent, or, when this push was made before, one above it.
+            parents = [(commit.branch, commit.parent) for commit in commits if commit.parent]
+            if parents:
+                await self._fetch(repository, parents, depth=2)
+            doing = f"building commits for branches {', '.join(commit.branch for commit in commits)}"
+            made = await self._git.expect(
+                doing, repository, "fast-import", "--quiet", "--done", stdin=import_stream(commits)
+            )
+            shas = made.text.split()
+            wanted: dict[str, tuple[str, str]] = {}
+            for commit, sha in zip(commits, shas, strict=True):
+                wanted.setdefault(ref_of(commit.branch), (commit.parent or "", sha))
+            rejected = await self._send(repository, wanted)
+        return [
+            moved(commit.branch)
+            if ref_of(commit.branch) in rejected or wanted[ref_of(commit.branch)][1] != sha
+            else sha
+            for commit, sha in zip(commits, shas, strict=True)
+        ]
 
     @contextmanager
     def _throw_away(self) -> Iterator[str]:
-        """A folder for one push. Those that killed workers left behind, an hour ago or earlier, are removed."""
+        """An empty repository for one push, as git's option. Those that killed workers left behind, an hour ago or
+        earlier, are removed."""
         self._workdir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._workdir, prefix=_PREFIX) as folder:
             now = Path(folder).stat().st_mtime
@@ -134,112 +115,41 @@ class GitDelivery:
                 with suppress(FileNotFoundError):  # another worker was quicker
                     if now - other.stat().st_mtime > _LEFT_SECONDS:
                         shutil.rmtree(other, ignore_errors=True)
-            yield folder
+            for part in ("objects", "refs"):  # with HEAD, all that git asks of a repository
+                (Path(folder) / part).mkdir()
+            (Path(folder) / "HEAD").write_text("ref: refs/heads/main\n")
+            yield f"--git-dir={folder}"
 
-    async def _fetch(self, repository: str, branch: str, commit: str, *, depth: int) -> None:
+    async def _heads(self, doing: str, pattern: str) -> dict[str, str]:
+        ended = await self._git.expect(doing, "ls-remote", "--quiet", "--", self._url, pattern)
+        lines = (line.partition("\t") for line in ended.text.splitlines())
+        return {ref: sha for sha, _, ref in lines}
+
+    async def _fetch(self, repository: str, wanted: Sequence[tuple[str, str]], *, depth: int) -> None:
+        """Bring commits of branches here. RetryableError where one does not come; ConflictError where it was the only
+        one, and its branch is there."""
+        refs = dict.fromkeys(ref_of(branch) for branch, _ in wanted)
         how = ("--quiet", "--no-tags", f"--depth={depth}")
-        await self._git(repository, "fetch", *how, "--", self._url, _ref(branch))
-        found = await self._git(repository, "cat-file", "-e", f"{commit}^{{commit}}")
-        if found.code != 0 and (await self.head(branch)) is not None:
-            raise _moved(branch)
-        self._expect(found, f"fetching commit `{commit}` of branch `{branch}`")
-
-    async def _push(self, repository: str, refspec: str, *, branch: str, lease: str | None) -> None:
-        held = f"--force-with-lease={_ref(branch)}:{lease or ''}"
-        ended = await self._git(repository, "push", "--quiet", "--porcelain", held, "--", self._url, refspec)
-        if ended.code != 0 and "[rejected]" in ended.out:
-            raise _moved(branch)
-        self._expect(ended, f"pushing branch `{branch}`")
-
-    def _expect(self, ended: _Ended, doing: str) -> None:
-        if ended.code == 0:
+        fetched = await self._git.run(repository, "fetch", *how, "--", self._url, *refs)
+        asked = "".join(f"{commit}\n" for _, commit in wanted).encode()
+        doing = f"fetching branches {', '.join(branch for branch, _ in wanted)}"
+        told = await self._git.expect(doing, repository, "cat-file", "--batch-check", stdin=asked)
+        missing = [line for line in told.text.splitlines() if line.endswith(" missing")]
+        if not missing:
             return
-        told = " ".join(ended.errors.split())[-_ERROR_LIMIT:]
-        raise RetryableError(f"{doing} to {self._url}: git ended with {ended.code}: {told}", reason="GitFailed")
+        [(branch, _), *others] = wanted
+        if not others and await self.head(branch) is not None:
+            raise moved(branch)
+        self._git.require(fetched, doing)
+        raise RetryableError(f"{doing} from {self._url}: not there: {', '.join(missing)}", reason="GitFailed")
 
-    async def _git(self, *arguments: str, stdin: bytes = b"") -> _Ended:
-        program = shutil.which("git")
-        if program is None:
-            raise RetryableError("starting git: not found on PATH", reason="GitMissing", hint="install git")
-        options = [word for setting in _CONFIG for word in ("-c", setting)]
-        process = await asyncio.create_subprocess_exec(
-            program,
-            *options,
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self._environment,
-            start_new_session=True,
-        )
-        try:
-            async with asyncio.timeout(_DEADLINE_SECONDS):
-                out, errors = await process.communicate(stdin)
-        except TimeoutError as error:
-            raise RetryableError(
-                f"calling git for {self._url}: not done in seconds: {_DEADLINE_SECONDS:.0f}", reason="GitTimeout"
-            ) from error
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        return _Ended(process.returncode or 0, out.decode(errors="replace"), errors.decode(errors="replace"))
-
-
-def _fast_import(commit: Commit) -> bytes:
-    """The stream that makes the commit in one go and prints its SHA."""
-    _check_files(commit)
-    stamp = f"{_AUTHOR} {int(commit.at.timestamp())} +0000"
-    message = commit.message.encode()
-    head = f"commit refs/heads/made\nmark :1\nauthor {stamp}\ncommitter {stamp}\ndata {len(message)}\n"
-    parts = [head.encode(), message, b"\n"]
-    if commit.parent:
-        parts.append(f"from {commit.parent}\n".encode())
-    parts.append(b"deleteall\n")
-    for path, content in sorted(commit.files.items()):
-        parts += [f"M 100644 inline {path}\ndata {len(content)}\n".encode(), content, b"\n"]
-    return b"".join([*parts, b"get-mark :1\ndone\n"])
-
-
-def _contents(batch: bytes) -> Iterator[bytes]:
-    """The contents in what `git cat-file --batch` tells: a line that ends with an object's size, then the object."""
-    position = 0
-    while position < len(batch):
-        line_end = batch.index(b"\n", position)
-        size = int(batch[position:line_end].rpartition(b" ")[2])
-        yield batch[line_end + 1 : line_end + 1 + size]
-        position = line_end + 2 + size
-
-
-def _check_files(commit: Commit) -> None:
-    _ref(commit.branch)
-    for path in commit.files:
-        if not all(_is_name(part) for part in path.split("/")):
-            raise InvariantError(f"committing to branch `{commit.branch}`: bad file name: {path!r}")
-    if commit.parent and not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit.parent):
-        raise InvariantError(f"committing to branch `{commit.branch}`: bad parent: {commit.parent!r}")
-    size = sum(len(content) for content in commit.files.values())
-    if len(commit.files) > _FILES_LIMIT or size > _TREE_LIMIT_BYTES:
-        raise RejectedError(
-            f"committing to branch `{commit.branch}`: too big a tree: {len(commit.files)} files, {size} bytes",
-            reason="TreeTooBig",
-        )
-
-
-def _ref(branch: str) -> str:
-    if not _is_name(branch):
-        raise InvariantError(f"naming a delivery branch: bad name: {branch!r}")
-    return f"refs/heads/{branch}"
-
-
-def _is_name(name: str) -> bool:
-    """Whether git and every file system take the name as it is; excludes dot files, `..` and `.lock`."""
-    return _NAME.fullmatch(name) is not None and ".." not in name and not name.endswith(".lock")
-
-
-def _moved(branch: str) -> ConflictError:
-    return ConflictError(
-        f"pushing branch `{branch}`: somebody else moved it, it is not at the parent any more",
-        reason="BranchMoved",
-        hint="another worker has taken this operation over, or somebody pushed by hand",
-    )
+    async def _send(self, repository: str, wanted: Mapping[str, tuple[str, str]]) -> set[str]:
+        """Move each ref from one SHA to another, if it is there still; the refs that are not. An empty SHA is none."""
+        held = [f"--force-with-lease={ref}:{before}" for ref, (before, _) in wanted.items()]
+        refspecs = [f"{after}:{ref}" for ref, (_, after) in wanted.items()]
+        ended = await self._git.run(repository, "push", "--quiet", "--porcelain", *held, "--", self._url, *refspecs)
+        told = [line.split("\t") for line in ended.text.splitlines() if "[rejected]" in line]
+        rejected = {line[1].rpartition(":")[2] for line in told}
+        if not rejected:
+            self._git.require(ended, f"pushing {', '.join(ref.removeprefix('refs/heads/') for ref in wanted)}")
+        return rejected

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from provisioner.delivery.command import Ended
 from provisioner.delivery.git import GitDelivery
 from provisioner.delivery.interface import Commit
 from provisioner.domain.errors import ConflictError, InvariantError, RejectedError, RetryableError
@@ -70,6 +73,68 @@ async def test_push_over_somebody_elses_commit_is_a_conflict(delivery: GitDelive
     with pytest.raises(ConflictError):
         await delivery.push(commit({"a.yaml": b"late"}, parent=first))
     assert await delivery.head("ep-a") == third
+
+
+def other_branch(name: str, files: Mapping[str, bytes], *, parent: str | None = None) -> Commit:
+    return replace(commit(files, parent=parent), branch=name)
+
+
+async def test_pushes_that_come_together_share_processes(delivery: GitDelivery, remote: Path) -> None:
+    ran = count_commands(delivery)
+    wanted = [other_branch(f"ep-{number}", {"a.yaml": str(number).encode()}) for number in range(20)]
+    shas = await asyncio.gather(*map(delivery.push, wanted))
+    assert len(ran) <= 4, "two turns of two commands: the first push began alone"
+    assert [git("-C", str(remote), "rev-parse", one.branch) for one in wanted] == shas
+    assert git("-C", str(remote), "show", "ep-7:a.yaml") == "7"
+    again = [other_branch(f"ep-{number}", {"a.yaml": b"new"}, parent=shas[number]) for number in range(20)]
+    newer = await asyncio.gather(*map(delivery.push, again))
+    assert [git("-C", str(remote), "rev-parse", f"{one.branch}^") for one in again] == shas != newer
+
+
+async def test_push_that_is_refused_keeps_no_other_from_its_branch(delivery: GitDelivery) -> None:
+    taken = await delivery.push(other_branch("taken", {"a.yaml": b"1"}))
+    gone = other_branch("gone", {"a.yaml": b"1"}, parent="0" * 40)
+    wanted = [
+        other_branch("first", {"a.yaml": b"1"}),
+        other_branch("taken", {"a.yaml": b"late"}),
+        other_branch("taken", {"a.yaml": b"1"}),
+        gone,
+        other_branch("last", {"a.yaml": b"1"}),
+    ]
+    first, late, repeated, lost, last = await asyncio.gather(*map(delivery.push, wanted), return_exceptions=True)
+    assert isinstance(late, ConflictError) and late.reason == "BranchMoved"
+    assert isinstance(lost, RetryableError), "the branch is not there: it may be on its way"
+    assert repeated == taken == await delivery.head("taken")
+    assert [first, last] == [await delivery.head("first"), await delivery.head("last")]
+
+
+async def test_two_that_push_different_things_to_one_branch_together_do_not_both_succeed(delivery: GitDelivery) -> None:
+    await asyncio.gather(delivery.push(other_branch("busy", {"a.yaml": b"1"})), asyncio.sleep(0))
+    both = [commit({"a.yaml": b"1"}), commit({"a.yaml": b"2"})]
+    ended = await asyncio.gather(*map(delivery.push, both), return_exceptions=True)
+    [sha] = [one for one in ended if isinstance(one, str)]
+    assert sha == await delivery.head("ep-a")
+
+
+async def test_caller_that_goes_keeps_no_other_from_its_branch(delivery: GitDelivery) -> None:
+    pushes = [asyncio.create_task(delivery.push(other_branch(name, {"a.yaml": b"1"}))) for name in ("a", "b", "c")]
+    await asyncio.sleep(0)
+    pushes[0].cancel()
+    ended = await asyncio.gather(*pushes, return_exceptions=True)
+    assert ended[1:] == [await delivery.head("b"), await delivery.head("c")]
+
+
+def count_commands(delivery: GitDelivery) -> list[str]:
+    """The git commands that are run from now on."""
+    ran: list[str] = []
+    run = delivery._git.run
+
+    async def counted(*arguments: str, stdin: bytes = b"") -> Ended:
+        ran.append(" ".join(arguments))
+        return await run(*arguments, stdin=stdin)
+
+    delivery._git.run = counted  # type: ignore[method-assign]
+    return ran
 
 
 async def test_deleted_branch_is_gone_and_deleting_again_is_fine(delivery: GitDelivery) -> None:
