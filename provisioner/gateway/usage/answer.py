@@ -48,12 +48,13 @@ _UNREAD = _Unread()
 
 def answer_reader(status: int, headers: Mapping[bytes, bytes], *, hides_usage: bool) -> AnswerReader:
     """A reader for an answer with these headers (lower-case names); with `hides_usage` the gateway has asked for the
-    last chunk, which the caller did not want. What is compressed, or no success, passes unread."""
+    last chunk, which the caller did not want. What is compressed, or no success, passes unread; an answer whose length
+    is told already passes whole."""
     if not 200 <= status < 300 or headers.get(b"content-encoding", b"identity").lower() != b"identity":
         return _UNREAD
     content_type = headers.get(b"content-type", b"").lower()
     if content_type.startswith(b"application/json"):
         return JsonAnswer()
     if content_type.startswith(b"text/event-stream"):
-        return EventStream(hides_usage=hides_usage)
+        return EventStream(hides_usage=hides_usage and b"content-length" not in headers)
     return _UNREAD

@@ -53,7 +53,7 @@ class EventStream:
         """The pieces, or what the caller gets of them."""
         passed: list[bytes] = []
         for piece in pieces:
-            if self.is_between_events and piece.endswith(_EVENT_ENDS) and not self._may_tell(piece):
+            if not self._rest and piece.endswith(_EVENT_ENDS) and not self._may_tell(piece):
                 passed.append(piece)
             else:
                 self._read_events(piece, passed)
@@ -82,7 +82,7 @@ class EventStream:
             self._long.feed(seen)
             passed.append(seen)
             del rest[:-2]
-        self.is_between_events = not rest
+        self.is_between_events = self._long is None and (self._hides_usage or not rest)
 
     def _end_event(self, event: bytes, passed: list[bytes]) -> None:
         if self._long is not None:
