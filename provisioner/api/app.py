@@ -18,6 +18,7 @@ from starlette.responses import Response
 from provisioner.api.callers import Callers
 from provisioner.api.credentials import authenticate, require_gateway
 from provisioner.api.exchange import Exchange
+from provisioner.api.gateways import GatewayRoll
 from provisioner.api.methods import methods_at
 from provisioner.api.metrics import Measured, Metrics, Running
 from provisioner.api.present import PresentCatalog
@@ -29,6 +30,7 @@ from provisioner.api.routes import (
     endpoint_verbs,
     endpoints,
     endpoints_changes,
+    fallbacks,
     fleet,
     health,
     internal,
@@ -61,6 +63,7 @@ NOUNS = (
     endpoint_verbs,
     endpoints,
     endpoints_changes,
+    fallbacks,
     fleet,
     keys,
     model_masters,
@@ -101,6 +104,9 @@ def create_app(services: Services, *, running: Running = NOTHING_ELSE) -> FastAP
     app.state.callers = callers
     app.state.catalog = PresentCatalog(services.catalog, services.store.models)
     app.state.endpoints = EndpointFeed(services.store.endpoints, is_stopping=services.is_stopping)
+    app.state.gateways = GatewayRoll(
+        services.store.gateways, clock=services.clock, wake_reconciler=services.wake_reconciler
+    )
     app.state.snapshots = SnapshotFeed(services.store.snapshots, is_stopping=services.is_stopping)
     for noun in NOUNS:
         # A route that forgets to name a scope still asks for a key.

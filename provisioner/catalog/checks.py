@@ -62,7 +62,14 @@ def check_site(site: Site, catalog: Catalog) -> tuple[Finding, ...]:
         able = sorted(runtime.name for runtime in catalog.runtimes.values() if site.profile in runtime.profiles)
         hint = f"runtimes of this profile: {', '.join(able) or 'none'}"
         findings.append(Finding(reason="NoRuntime", message=message, field="runtimes", hint=hint))
-    return (*findings, *_check_storage_of_state(site, catalog))
+    return (*findings, *_check_storage_of_state(site, catalog), *_check_mapped_models(site, catalog))
+
+
+def _check_mapped_models(site: Site, catalog: Catalog) -> Iterator[Finding]:
+    for position, offer in enumerate(site.fallbacks):
+        for model in offer.models:
+            if model not in catalog.models:
+                yield _unknown(f"fallbacks[{position}].models", "model", model, catalog.models)
 
 
 def _check_storage_of_state(site: Site, catalog: Catalog) -> Iterator[Finding]:
@@ -96,9 +103,25 @@ def check_regions(site: Site) -> Iterator[Finding]:
                 yield _unknown(f"regions.{region_name}.providers[{position}]", "provider", name, providers)
     yield from _check_hostname(site.public.hostname)
     yield from _check_installation(site)
+    yield from _check_fallbacks(site)
     if site.sovereign and site.runtimes is not None and len(site.runtimes) != 1:
         message = f"reading runtimes: a sovereign site runs exactly one engine, found {len(site.runtimes)}"
         yield Finding(reason="NotSovereign", message=message, field="runtimes", hint="the default is `mistralrs`")
+
+
+def _check_fallbacks(site: Site) -> Iterator[Finding]:
+    names = [offer.name for offer in site.fallbacks]
+    for position, offer in enumerate(site.fallbacks):
+        field = f"fallbacks[{position}]"
+        if site.sovereign:
+            message = f"reading fallbacks: a sovereign site sends nothing outside, found policy `{offer.name}`"
+            yield Finding(reason="NotSovereign", message=message, field=field, hint="leave `fallbacks` out")
+        if names.index(offer.name) != position:
+            message = f"reading fallback: named twice: `{offer.name}`"
+            yield Finding(reason="DuplicateName", message=message, field=field, hint="rename one of them")
+        if site.profile == "prod" and not offer.url.startswith("https://"):
+            message = f"reading url: profile `prod` sends prompts over https only, found: `{offer.url}`"
+            yield Finding(reason="InvalidValue", message=message, field=f"{field}.url", hint="write https://…")
 
 
 def _check_installation(site: Site) -> Iterator[Finding]:

@@ -11,10 +11,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from provisioner.catalog.entry import Entry
+from provisioner.catalog.fallback import FallbackOffer
 from provisioner.catalog.installation import Installation
 from provisioner.catalog.quantity import Quantity
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.tier import Accelerator, Isolation, Tier
+from provisioner.domain.fallback import FallbackPolicy
 
 SOVEREIGN_RUNTIME = "mistralrs"
 """The engine of a sovereign site that names none."""
@@ -227,6 +229,10 @@ class Site(Entry):
     retired_images: Annotated[
         tuple[str, ...], Field(description="images that may no longer be used: whole, by repository or by digest")
     ] = ()
+    fallbacks: Annotated[
+        tuple[FallbackOffer, ...],
+        Field(description="targets outside for endpoints without a healthy replica; a sovereign site has none"),
+    ] = ()
     chart_version: Annotated[str | None, Field(description="vCluster chart; null takes versions.yaml")] = None
     installation: Annotated[
         Installation | None, Field(description="Tenantry itself, as the stack `platform` stands it up")
@@ -242,6 +248,11 @@ class Site(Entry):
         """The control plane cluster that the Platform itself runs in."""
         named = self.installation.platform.control_plane if self.installation else None
         return named or self.control_planes[0]
+
+    @property
+    def fallback_policies(self) -> dict[str, FallbackPolicy]:
+        """The policies of external fallback, by name."""
+        return {offer.name: offer.policy() for offer in self.fallbacks}
 
     def offered_to(self, tier: Tier) -> dict[str, NodeTypeOffer]:
         """The node types that a tier may use, by full name: with what it asks for, VMs where isolation wants them."""

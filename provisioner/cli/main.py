@@ -63,6 +63,7 @@ NOUNS: Mapping[str, str] = {
     "project": "Projects: what a tenant may use of a tier.",
     "endpoint": "Endpoints: what customers own and call.",
     "operation": "Operations: durable changes and their steps.",
+    "fallback": "External fallback: where requests go while an endpoint has no healthy replica.",
     "key": "API keys: of tenants, and of the provider's own people and programs.",
     "audit": "The audit log: who changed what.",
     "orphan": "Orphans: what is left of endpoints that are gone.",

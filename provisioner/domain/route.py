@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from provisioner.domain.access import Scope
 from provisioner.domain.endpoint import Endpoint, Phase
@@ -16,6 +16,9 @@ from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import ApiKey
 from provisioner.domain.plan import EndpointPlan, RuntimePlan
 from provisioner.domain.snapshot import Allowance, Backend, KeyDigest, QueueGroup, Route, Snapshot
+
+GATEWAY_LIVES = timedelta(seconds=60)
+"""How long a gateway counts after it was last heard of: it asks at least every 25 seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import ConflictError, TenantryError
@@ -21,6 +21,7 @@ from provisioner.domain.fallback import FallbackPolicy
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import ApiKey, without_teams
 from provisioner.domain.route import (
+    GATEWAY_LIVES,
     Content,
     Serving,
     derive_groups,
@@ -43,8 +44,6 @@ _REST_SECONDS = 0.2
 _PUBLISH_SECONDS = 0.5
 _LOOKS_PER_SECOND = 100
 """A look costs milliseconds: a large fleet is looked at less often, not at the cost of the API beside it."""
-GATEWAY_LIVES = timedelta(seconds=60)
-"""How long a gateway counts after it was last heard of: it asks at least every 25 seconds."""
 _MISSED = {"action": "reconcile_missed"}
 _UNOBSERVED = {"action": "endpoint_unobserved"}
 NO_POLICIES: Mapping[str, FallbackPolicy] = {}

@@ -82,7 +82,13 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
             for plane in site.control_planes:
                 # A kubeconfig without it stops us here, before operations fail for it.
                 _log.info("control plane cluster %s is at %s", plane, clusters.control_plane(plane).url)
-        reconciler = Reconciler(store=store, clusters=clusters, clock=clock, team_scoping=settings.team_scoping)
+        reconciler = Reconciler(
+            store=store,
+            clusters=clusters,
+            clock=clock,
+            team_scoping=settings.team_scoping,
+            policies=site.fallback_policies,
+        )
         pack = open_pack(catalog, site, settings.catalog)
         outside = _Outside(store=store, clusters=clusters, pack=pack, site=site, wake_reconciler=reconciler.wake)
         world = _endpoint_world(settings, outside, stack) if Role.WORKER in roles else None

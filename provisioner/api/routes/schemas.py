@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from provisioner.admission.change import ScaleForm, UpdateForm
+from provisioner.admission.fallback import FallbackForm
 from provisioner.admission.form import RequestForm
 from provisioner.admission.key import KeyForm
 from provisioner.admission.team import TeamChangeForm, TeamForm
@@ -22,6 +23,7 @@ _REFERENCE = "#/components/schemas/{model}"
 _FORMS: tuple[type[BaseModel], ...] = (
     DrainForm,
     EmptyForm,
+    FallbackForm,
     KeyForm,
     RequestForm,
     RotateKeyForm,
