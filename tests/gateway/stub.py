@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from aiohttp import web
 from pydantic import TypeAdapter
 
+from provisioner.admission.usage import UsageBatchForm
 from provisioner.domain.key import key_digest
 from provisioner.domain.snapshot import Backend, KeyDigest, Route, Snapshot
 
@@ -130,6 +133,14 @@ class ControlPlane:
     broken: bool = False
     garbage: bytes | None = None
     asked: int = 0
+    usage: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The records of every batch that was counted, by its id."""
+    usage_status: int = 200
+    """With another one, a batch is counted, and whoever sent it does not learn so."""
+    usage_seconds: float = 0.0
+    """How long a database takes to count a batch."""
+    batches: int = 0
+    """Batches that came, counted or not."""
     url: str = ""
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -156,6 +167,24 @@ class ControlPlane:
         body = self.garbage or TypeAdapter(Snapshot).dump_json(self.snapshot)
         return web.Response(body=body, headers={"ETag": self._etag()})
 
+    async def count(self, request: web.Request) -> web.StreamResponse:
+        """`POST /internal/usage`."""
+        self.batches += 1
+        if request.headers.get("Authorization") != f"Bearer {CREDENTIAL}":
+            return web.Response(status=401)
+        text = await request.text()
+        UsageBatchForm.model_validate_json(text)
+        batch = json.loads(text)
+        await asyncio.sleep(self.usage_seconds)
+        is_new = batch["batch"] not in self.usage
+        if is_new:
+            self.usage[batch["batch"]] = batch["records"]
+        return web.json_response({"counted": is_new}, status=self.usage_status)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Every record that was counted."""
+        return [record for batch in self.usage.values() for record in batch]
+
     def _etag(self) -> str:
         return f'"{self.snapshot.version}"'
 
@@ -165,6 +194,7 @@ async def serve_control_plane(plane: ControlPlane) -> AsyncIterator[None]:
     """Runs `plane` on a free port."""
     app = web.Application()
     app.router.add_get("/internal/snapshots", plane.answer)
+    app.router.add_post("/internal/usage", plane.count)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
