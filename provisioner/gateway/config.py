@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from provisioner.domain.snapshot import Balance
+
+from provisioner.gateway.standalone.lane import Standalone
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -89,6 +93,13 @@ class Probing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Balancing:
+    """How requests are spread over replicas where a route does not say it."""
+
+    balance: Balance = "round-robin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRecording:
     """What is asked of engines, and where records go besides the control plane."""
 
@@ -115,21 +126,26 @@ class ControlPlane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayConfig:
-    """Everything one gateway process needs. A port of 0 takes a free one."""
+    """Everything one gateway process needs. A port of 0 takes a free one.
+
+    What it serves comes from a control plane, or from what it is told as a gateway that stands alone.
+    """
 
     listen_host: str
     listen_port: int
-    control: ControlPlane
+    control: ControlPlane | None = None
+    standalone: Standalone | None = None
     listener_tls: ListenerTls | None = None
     """None is for HTTP without TLS."""
     admin_host: str | None = None
-    """Address of the operator paths; None leaves them off."""
+    """Address of the operator's pages; without one, a gateway that stands alone shows the public ones to customers."""
     admin_port: int = 0
     tls: TlsFiles | None = None
     """None is for replicas without mutual TLS only; a replica that wants it then counts as broken."""
     limits: Limits = field(default_factory=Limits)
     queueing: Queueing = field(default_factory=Queueing)
     probing: Probing = field(default_factory=Probing)
+    balancing: Balancing = field(default_factory=Balancing)
     usage: UsageRecording = field(default_factory=UsageRecording)
     secrets: Path | None = None
     """Folder with a file per secret that a snapshot names."""

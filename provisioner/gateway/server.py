@@ -1,4 +1,4 @@
-"""One gateway, put together: the customers' listener, the operator's listener, the subscription, the deadline sweep.
+"""One gateway, put together: the customers' listener, the operator's, the source of snapshots, the sweep of deadlines.
 
 `start_gateway` gives a running one, `run_gateway` is the whole life of a process: start, serve until told to stop,
 drain, end. Runs on any asyncio loop; a production process uses uvloop.
@@ -10,9 +10,12 @@ import asyncio
 import contextlib
 import logging
 import resource
+from datetime import timedelta
 from random import Random
+from typing import Protocol
 
 from provisioner.domain.clock import Clock
+from provisioner.domain.errors import InvariantError
 from provisioner.domain.snapshot import Snapshot
 from provisioner.gateway.body.request_body import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
@@ -30,9 +33,11 @@ from provisioner.gateway.queueing.queue import Queue
 from provisioner.gateway.replica.choice import Replicas
 from provisioner.gateway.replica.client_tls import ClientTls
 from provisioner.gateway.replica.dialer import Dialer
+from provisioner.gateway.replica.probes import Probes
 from provisioner.gateway.replica.rescue import Rescue
 from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
+from provisioner.gateway.standalone.source import StandaloneSource
 from provisioner.gateway.usage.accounting import UsageAccounting
 from provisioner.gateway.usage.sinks import usage_sinks
 
@@ -45,11 +50,32 @@ _DRAIN_LOOK_SECONDS = 0.02
 _BACKLOG = 2048
 
 
+class SnapshotSource(Protocol):
+    """Where the snapshots of a gateway come from."""
+
+    def load(self) -> None:
+        """Publishes what is known before anybody is asked. Raises `RejectedError` when that stops the start."""
+        ...
+
+    async def run(self) -> None:
+        """Publishes what is new until it is cancelled."""
+        ...
+
+    def age(self) -> timedelta | None:
+        """How long ago the snapshot in use was confirmed; None when nobody confirms it."""
+        ...
+
+    def is_too_old(self) -> bool:
+        """Whether the snapshot in use may no longer be served from."""
+        ...
+
+
 class Gateway:
     """A running gateway: `port` for customers, `admin_port` for operators (None when that listener is off)."""
 
     def __init__(self, config: GatewayConfig, *, clock: Clock, random: Random) -> None:
         counters = Counters()
+        secrets = Secrets(config.secrets, config.standalone.secret_files if config.standalone else None)
         dialer = Dialer(ClientTls(config.tls) if config.tls else None)
         pool = Pool(config.limits, dialer, counters)
         self._config = config
@@ -62,19 +88,22 @@ class Gateway:
             counters=counters,
             pool=pool,
             body_memory=BodyMemory(config.limits.body_memory_bytes),
-            claims=Claims(config.queueing, clock, secret=Secrets(config.secrets).read),
+            claims=Claims(config.queueing, clock, secret=secrets.read),
             queue=Queue(config.queueing),
             allowances=Allowances(asyncio.get_running_loop().time),
-            replicas=Replicas(),
+            replicas=Replicas(config.balancing.balance, counters),
             rescue=Rescue(),
             accounting=self._accounting,
         )
-        self._subscription = Subscription(
-            config.control, config.limits, clock=clock, counters=counters, publish=self._publish
-        )
-        self._operator = OperatorListener(OperatorPages(config, self._path, self._subscription.age).all)
+        self._source = self._find_source(clock)
+        pages = OperatorPages(config, self._path, self._source.age)
+        self._operator = OperatorListener(pages.all)
+        if config.standalone is not None and config.admin_host is None:
+            self._path.pages = pages.public
+        self._probes = Probes(config.probing, self._path.replicas, dialer, secret=secrets.read, random=random)
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._probing: asyncio.Task[None] | None = None
         self.port = 0
         self.admin_port: int | None = None
 
@@ -84,9 +113,12 @@ class Gateway:
         return self._path.directory is not None
 
     async def start(self) -> None:
-        """Opens both listeners and begins to follow the control plane. Raises `OSError` for an address in use."""
+        """Opens both listeners and begins to follow what there is to serve.
+
+        Raises `RejectedError` for settings that cannot be served and `OSError` for an address in use.
+        """
         config, loop = self._config, asyncio.get_running_loop()
-        self._subscription.load_stored()
+        self._source.load()
         if config.admin_host is not None:
             self.admin_port = await self._operator.start(config.admin_host, config.admin_port)
         try:
@@ -97,15 +129,17 @@ class Gateway:
             await self._operator.close()
             raise
         self.port = int(self._server.sockets[0].getsockname()[1])
-        self._tasks = [
-            loop.create_task(one) for one in (self._subscription.run(), self._accounting.run(), self._sweep())
-        ]
+        self._probing = loop.create_task(self._probes.run())
+        self._tasks = [loop.create_task(one) for one in (self._source.run(), self._accounting.run(), self._sweep())]
 
     async def close(self) -> None:
         """Stops accepting, lets running requests finish within the drain time, then ends."""
         self._path.is_draining = True
         if self._server is not None:
             self._server.close()
+        if self._probing is not None:
+            self._probing.cancel()
+            await asyncio.gather(self._probing, return_exceptions=True)
         await self._drain()
         for task in self._tasks:
             task.cancel()
@@ -125,6 +159,14 @@ class Gateway:
         for connection in tuple(connections):
             connection.break_off()
 
+    def _find_source(self, clock: Clock) -> SnapshotSource:
+        config, counters = self._config, self._path.counters
+        if config.standalone is not None:
+            return StandaloneSource(config.standalone, clock=clock, counters=counters, publish=self._publish)
+        if config.control is not None:
+            return Subscription(config.control, config.limits, clock=clock, counters=counters, publish=self._publish)
+        raise InvariantError("starting the gateway: it has neither a control plane nor lanes")
+
     def _publish(self, snapshot: Snapshot) -> None:
         self._path.use(Directory(snapshot))
 
@@ -138,7 +180,7 @@ class Gateway:
                 connection.expire(now)
             self._path.pool.expire(now)
             self._path.queue.expire(now)
-            if self._path.directory is not None and self._subscription.is_too_old():
+            if self._path.directory is not None and self._source.is_too_old():
                 _log.error("refusing requests: the snapshot is too old", extra={"action": "snapshot_expired"})
                 self._path.directory = None
 

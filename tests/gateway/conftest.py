@@ -70,7 +70,14 @@ class Stage:
 
     def control(self, **changes: Any) -> GatewayConfig:
         """The configuration with another control plane."""
+        assert self.config.control is not None
         return replace(self.config, control=replace(self.config.control, **changes))
+
+    @property
+    def snapshot_file(self) -> Path:
+        """Where the gateway keeps its snapshot."""
+        assert self.config.control is not None
+        return self.config.control.snapshot_file
 
     @property
     def url(self) -> str:

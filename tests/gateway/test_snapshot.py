@@ -27,9 +27,9 @@ async def test_new_key_works_within_a_second_and_a_revoked_one_stops(stage: Stag
 
 async def test_snapshot_file_holds_digests_only_and_is_its_owner_s(stage: Stage) -> None:
     """Ledger: GW-01."""
-    await until(stage.config.control.snapshot_file.exists)
-    assert stat.S_IMODE(stage.config.control.snapshot_file.stat().st_mode) == 0o600
-    text = stage.config.control.snapshot_file.read_text()
+    await until(stage.snapshot_file.exists)
+    assert stat.S_IMODE(stage.snapshot_file.stat().st_mode) == 0o600
+    text = stage.snapshot_file.read_text()
     assert make_key().digest in text
     assert SECRET not in text
     assert CREDENTIAL not in text + repr(stage.config)
@@ -51,12 +51,7 @@ async def test_last_good_snapshot_serves_on_while_the_control_plane_fails(stage:
 
 async def test_gateway_restarts_and_serves_without_the_control_plane(stage: Stage) -> None:
     """Ledger: LIF-12, GW-01."""
-    await until(
-        lambda: (
-            stage.config.control.snapshot_file.exists()
-            and b'"version":2' in stage.config.control.snapshot_file.read_bytes()
-        )
-    )
+    await until(lambda: stage.snapshot_file.exists() and b'"version":2' in stage.snapshot_file.read_bytes())
     await stage.gateway.close()
     config = stage.control(url="http://127.0.0.1:1")
     stage.gateway = await start_gateway(config, clock=stage.clock)
@@ -82,7 +77,7 @@ async def test_control_plane_that_dies_during_traffic_is_not_noticed_by_callers(
 
 async def test_gateway_without_a_snapshot_is_503_until_the_first_one(stage: Stage) -> None:
     await stage.gateway.close()
-    stage.config.control.snapshot_file.write_text("{}")
+    stage.snapshot_file.write_text("{}")
     stage.plane.broken = True
     stage.gateway = await start_gateway(stage.config, clock=stage.clock)
     answer = await stage.chat()
@@ -94,7 +89,7 @@ async def test_gateway_without_a_snapshot_is_503_until_the_first_one(stage: Stag
 
 async def test_wrong_credential_gets_no_snapshot(stage: Stage) -> None:
     await stage.gateway.close()
-    nothing_stored = stage.config.control.snapshot_file.with_name("none.json")
+    nothing_stored = stage.snapshot_file.with_name("none.json")
     stranger = stage.control(credential="wrong", snapshot_file=nothing_stored)
     stage.gateway = await start_gateway(stranger, clock=stage.clock)
     await until(lambda: stage.gateway._path.counters.snapshot_failures.total() >= 1)

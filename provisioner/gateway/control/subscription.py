@@ -60,7 +60,7 @@ class Subscription:
         limit, age = self._control.snapshot_max_age_seconds, self.age()
         return limit is not None and age is not None and age > timedelta(seconds=limit)
 
-    def load_stored(self) -> None:
+    def load(self) -> None:
         """Starts with the copy on disk, if there is a usable one."""
         path = self._control.snapshot_file
         try:

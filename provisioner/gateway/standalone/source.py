@@ -1,0 +1,123 @@
+"""Where the snapshots of a gateway without a control plane come from: its lanes, and its keys file as it is now.
+
+The file is looked at again and again, since keys come and go while requests run. One that is broken at the start stops
+the start; one that breaks later leaves the keys as they were, counted and told in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from provisioner.domain.clock import Clock
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.snapshot import KeyDigest, Snapshot
+from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.standalone.keys import KeysError, parse_keys
+from provisioner.gateway.standalone.lane import Standalone
+from provisioner.gateway.standalone.plan import plan_groups, plan_routes
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.5
+_LONGEST_BYTES = 64 * 1024 * 1024
+
+_Stamp = tuple[int, int, int]
+
+
+class StandaloneSource:
+    """Makes snapshots and hands each to `publish`."""
+
+    def __init__(
+        self, standalone: Standalone, *, clock: Clock, counters: Counters, publish: Callable[[Snapshot], None]
+    ) -> None:
+        """Raises `RejectedError` for lanes that contradict each other."""
+        self._standalone = standalone
+        self._clock = clock
+        self._counters = counters
+        self._publish = publish
+        self._routes = plan_routes(standalone, clock.now())
+        self._groups = plan_groups(standalone)
+        self._stamp: _Stamp | None = None
+        self._trouble = ""
+        self._version = 0
+
+    def load(self) -> None:
+        """Publishes the first snapshot. Raises `RejectedError` for a keys file that cannot be used."""
+        file = self._standalone.keys_file
+        if file is None:
+            self._use(())
+            return
+        try:
+            self._stamp = _stamp(file)
+            self._use(self._read(file))
+        except (OSError, KeysError) as error:
+            raise RejectedError(
+                f"reading TENANTRY_KEYS_FILE `{file}`: {_told(error)}",
+                reason="BadKeysFile",
+                hint='a key is a line of it: {"sha256": "<hex of the whole key>", "tenant": "acme"}',
+            ) from error
+
+    async def run(self) -> None:
+        """Follows the keys file until it is cancelled."""
+        file = self._standalone.keys_file
+        while file is not None:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                stamp = _stamp(file)
+                if stamp == self._stamp:
+                    self._trouble = ""
+                    continue
+                keys = await asyncio.to_thread(self._read, file)
+            except (OSError, KeysError) as error:
+                self._note_trouble(file, _told(error))
+                continue
+            self._stamp, self._trouble = stamp, ""
+            self._use(keys)
+
+    def age(self) -> timedelta | None:
+        """There is nobody to confirm a snapshot, so it has no age."""
+        return None
+
+    def is_too_old(self) -> bool:
+        """Never."""
+        return False
+
+    def _read(self, file: Path) -> tuple[KeyDigest, ...]:
+        with file.open("rb") as stream:
+            content = stream.read(_LONGEST_BYTES + 1)
+        if len(content) > _LONGEST_BYTES:
+            raise KeysError(f"it is larger than the limit in bytes: {_LONGEST_BYTES}")
+        return parse_keys(content, self._standalone.allowance)
+
+    def _use(self, keys: tuple[KeyDigest, ...]) -> None:
+        self._version += 1
+        now = self._clock.now()
+        self._publish(
+            Snapshot(version=self._version, created_at=now, routes=self._routes, keys=keys, groups=self._groups)
+        )
+        self._counters.snapshots += 1
+        _log.info(
+            "using the settings, with keys: %d",
+            len(keys),
+            extra={"action": "snapshot_used", "routes": len(self._routes), "keys": len(keys)},
+        )
+
+    def _note_trouble(self, file: Path, trouble: str) -> None:
+        if trouble == self._trouble:  # a trouble that goes on is told once
+            return
+        self._trouble = trouble
+        self._counters.snapshot_failures["KeysUnusable"] += 1
+        _log.warning("keeping the keys: reading `%s`: %s", file, trouble, extra={"action": "keys_kept"})
+
+
+def _stamp(file: Path) -> _Stamp:
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _told(error: OSError | KeysError) -> str:
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)
