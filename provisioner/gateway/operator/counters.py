@@ -35,6 +35,13 @@ class Counters:
         metadata=_is("Snapshots that could not be had or used; the last good one stayed.", "reason"),
     )
     caller_left: int = field(default=0, metadata=_is("Requests whose caller went away before the answer was complete."))
+    replica_ejections: Counter[str] = field(
+        default_factory=Counter, metadata=_is("Replicas taken out after failures in a row, by the last one.", "reason")
+    )
+    replica_returns: int = field(default=0, metadata=_is("Replicas that came back after they were out."))
+    probe_failures: Counter[str] = field(
+        default_factory=Counter, metadata=_is("Probes that found something wrong with a replica.", "reason")
+    )
     upstream_connections: int = field(default=0, metadata=_is("Connections opened to replicas."))
     usage_lost: Counter[str] = field(
         default_factory=Counter,
@@ -57,6 +64,18 @@ GAUGES = (
     Metric(name="tenantry_gateway_body_bytes", kind="gauge", help="Bytes of requests' bodies that are held."),
     Metric(
         name="tenantry_gateway_usage_waiting", kind="gauge", help="Usage records in memory, which wait to be written."
+    ),
+    Metric(
+        name="tenantry_gateway_replicas",
+        kind="gauge",
+        help="Replicas in the snapshot: up, out, or returning with a share that grows.",
+        labels=("state",),
+    ),
+    Metric(
+        name="tenantry_gateway_endpoint_replicas_out",
+        kind="gauge",
+        help="Replicas that are out, of each endpoint that has any.",
+        labels=("endpoint",),
     ),
     Metric(name="tenantry_gateway_snapshot_version", kind="gauge", help="The version of the snapshot in use."),
     Metric(

@@ -64,6 +64,8 @@ class OperatorPages:
             "connections": len(self._path.connections),
             "body_bytes": self._path.body_memory.held_bytes,
             "usage_waiting": self._path.accounting.waiting,
+            "replicas": self._path.replicas.by_state(),
+            "endpoint_replicas_out": self._path.replicas.out_by_endpoint(),
         }
         if directory is not None:
             gauges["snapshot_version"] = directory.snapshot.version
@@ -97,6 +99,7 @@ class OperatorPages:
                 "limits": asdict(config.limits),
                 "queueing": queueing,
                 "probing": asdict(config.probing),
+                "balancing": asdict(config.balancing),
                 "asks_for_usage": config.usage.asks_for_usage,
             }
         )

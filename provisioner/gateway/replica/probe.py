@@ -1,0 +1,79 @@
+"""What one probe asks of one replica: is it healthy, does it list the model, does it answer one small real request?
+
+Each answer is a CamelCase reason, or nothing when all is well. A server without a health page is judged by its list of
+models. The list must name the route's upstream model where that is another word than the alias: only then is it known
+to be the engine's own. Called by `probes`, which knows when.
+"""
+
+from __future__ import annotations
+
+import json
+
+from provisioner.domain.small_request import SmallRequest, is_about_limits, is_answer, served_models, small_request
+from provisioner.gateway.replica.dialer import Dialer
+from provisioner.gateway.replica.replica_client import ReplicaClient, SecretReader
+from provisioner.gateway.replica.turns import Replica
+
+_LOOKS_PER_LIST = 12
+_BOUNDARY = "tenantry-small-request"
+
+
+class Probe:
+    """The questions to one replica, and the connection for them."""
+
+    def __init__(self, replica: Replica, dialer: Dialer, secret: SecretReader) -> None:
+        self.replica = replica
+        self._client = ReplicaClient(replica.backend, dialer, secret)
+        self._looks = 0
+
+    async def look(self) -> str:
+        """Asks for its health and, now and then or while something is wrong, for its models. Raises `OSError`."""
+        client, health = self._follow(), self.replica.health
+        answer = await client.ask("/health")
+        if answer.status >= 500:
+            return "Unhealthy"
+        has_no_page = answer.status >= 300
+        is_watched = health.is_out or health.failed_probes > 0
+        self._looks += 1
+        if not has_no_page and not is_watched and self._looks % _LOOKS_PER_LIST != 1:
+            return ""
+        listed = await client.ask("/v1/models")
+        if listed.status >= 500 or (has_no_page and listed.status >= 300):
+            return "Unhealthy"
+        route, names = self.replica.route, served_models(listed.json())
+        is_wrong = bool(names) and route.upstream_model != route.alias and route.upstream_model not in names
+        return "WrongModel" if is_wrong else ""
+
+    async def prove(self) -> str:
+        """Sends one small real request of the model's kind. Raises `OSError`."""
+        client, route = self._follow(), self.replica.route
+        wanted = small_request(route.kind, route.upstream_model)
+        content_type, body = _encoded(wanted)
+        answer = await client.ask(f"/v1{wanted.path}", body=body, content_type=content_type)
+        is_well = answer.status == 200 and is_answer(route.kind, answer.json())
+        return "" if is_well or is_about_limits(answer.status, answer.body) else "NoAnswer"
+
+    def close(self) -> None:
+        """Ends its connection."""
+        self._client.close()
+
+    def _follow(self) -> ReplicaClient:
+        """The client, for the replica as the present snapshot has it."""
+        if self._client.backend is not self.replica.backend:
+            if self._client.backend != self.replica.backend:
+                self._client.close()
+            self._client.backend = self.replica.backend
+        return self._client
+
+
+def _encoded(wanted: SmallRequest) -> tuple[str, bytes]:
+    """The content type and the body."""
+    if wanted.audio is None:
+        return "application/json", json.dumps(wanted.json).encode()
+    parts = [
+        f'--{_BOUNDARY}\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+        for name, value in (wanted.form or {}).items()
+    ]
+    file = f'--{_BOUNDARY}\r\ncontent-disposition: form-data; name="file"; filename="second.wav"\r\n'
+    parts += (file.encode(), b"content-type: audio/wav\r\n\r\n", wanted.audio, f"\r\n--{_BOUNDARY}--\r\n".encode())
+    return f"multipart/form-data; boundary={_BOUNDARY}", b"".join(parts)

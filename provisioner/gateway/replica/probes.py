@@ -1,0 +1,144 @@
+"""Asks every replica again and again whether it is well, and proves those that were out before they come back.
+
+A fixed number of probes run at once, spread over the interval. The gateway runs one `Probes` for its life and stops it
+before it drains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Coroutine
+from random import Random
+
+from provisioner.domain.snapshot import Snapshot
+from provisioner.gateway.config import Probing
+from provisioner.gateway.replica.choice import Replicas
+from provisioner.gateway.replica.dialer import Dialer
+from provisioner.gateway.replica.probe import Probe
+from provisioner.gateway.replica.replica_client import SecretReader
+from provisioner.gateway.replica.turns import Replica
+
+PROBES_AT_ONCE = 64
+PROOFS_AT_ONCE = 16
+PROOF_SECONDS = 60.0
+"""For the one real request, which an engine without a free slot answers late."""
+_PAUSE_SECONDS = 0.05
+_JITTER = 0.1
+
+
+class Probes:
+    """The probes of all replicas."""
+
+    def __init__(
+        self, rules: Probing, replicas: Replicas, dialer: Dialer, *, secret: SecretReader, random: Random
+    ) -> None:
+        self._rules = rules
+        self._replicas = replicas
+        self._dialer = dialer
+        self._secret = secret
+        self._random = random
+        self._seen: Snapshot | None = None
+        self._probes: dict[Replica, Probe] = {}
+        self._due: list[tuple[float, int, Probe]] = []
+        """A heap by time; the number keeps equal times apart."""
+        self._number = 0
+        self._looking: set[asyncio.Task[None]] = set()
+        self._proving: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Probes until it is cancelled."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                now = loop.time()
+                self._replicas.tick(now)
+                if self._seen is not self._replicas.snapshot:
+                    self._enlist(now)
+                self._begin_due(now)
+                await asyncio.sleep(min(_PAUSE_SECONDS, self._rules.interval_seconds / 4))
+        finally:
+            running = [*self._looking, *self._proving]
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            for probe in self._probes.values():
+                probe.close()
+
+    def _enlist(self, now: float) -> None:
+        """Takes up the replicas of a new snapshot and drops those that are gone."""
+        self._seen = self._replicas.snapshot
+        before, self._probes = self._probes, {}
+        for replica in self._replicas.known:
+            probe = before.pop(replica, None)
+            if probe is None:
+                probe = Probe(replica, self._dialer, self._secret)
+                self._put(probe, now + self._random.random() * self._rules.interval_seconds)
+            self._probes[replica] = probe
+        for probe in before.values():
+            probe.close()
+
+    def _is_current(self, probe: Probe) -> bool:
+        return self._probes.get(probe.replica) is probe and self._replicas.knows(probe.replica)
+
+    def _put(self, probe: Probe, at: float) -> None:
+        self._number += 1
+        heapq.heappush(self._due, (at, self._number, probe))
+
+    def _begin_due(self, now: float) -> None:
+        """Begins what is due, as far as the bounds allow."""
+        waiting = []
+        while self._due and self._due[0][0] <= now and len(self._looking) < PROBES_AT_ONCE:
+            _, _, probe = heapq.heappop(self._due)
+            if not self._is_current(probe):
+                continue
+            if not probe.replica.health.wants_proof:
+                self._begin(self._looking, probe, self._look(probe))
+            elif len(self._proving) < PROOFS_AT_ONCE:
+                self._begin(self._proving, probe, self._prove(probe))
+            else:
+                waiting.append(probe)
+        for probe in waiting:
+            self._put(probe, now)
+
+    def _begin(self, running: set[asyncio.Task[None]], probe: Probe, work: Coroutine[None, None, None]) -> None:
+        def end(task: asyncio.Task[None]) -> None:
+            running.discard(task)
+            spread = 1 + _JITTER * (2 * self._random.random() - 1)
+            # A replica that only has to be proven does not wait for that.
+            pause = 0.0 if probe.replica.health.wants_proof else self._rules.interval_seconds * spread
+            self._put(probe, asyncio.get_running_loop().time() + pause)
+
+        task = asyncio.create_task(work)
+        running.add(task)
+        task.add_done_callback(end)
+
+    async def _look(self, probe: Probe) -> None:
+        reason = await _bounded(probe.look(), self._rules.timeout_seconds, "Probe")
+        if not reason and self._is_current(probe):
+            self._replicas.probe_passed(probe.replica)
+        elif reason:
+            self._failed(probe, reason)
+
+    async def _prove(self, probe: Probe) -> None:
+        reason = await _bounded(probe.prove(), PROOF_SECONDS, "Proof")
+        if not reason and self._is_current(probe):
+            self._replicas.proven(probe.replica, asyncio.get_running_loop().time())
+        elif reason:
+            self._failed(probe, reason)
+
+    def _failed(self, probe: Probe, reason: str) -> None:
+        probe.close()
+        if self._is_current(probe):
+            self._replicas.probe_failed(probe.replica, reason)
+
+
+async def _bounded(question: Coroutine[None, None, str], seconds: float, name: str) -> str:
+    """What the question finds within `seconds`; `name` begins the reason when there is no answer."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await question
+    except TimeoutError:
+        return f"{name}Timeout"
+    except OSError:
+        return f"{name}ConnectFailed"
