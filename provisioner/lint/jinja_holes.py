@@ -22,6 +22,8 @@ zip_longest
 """
 _KNOWN = frozenset({*FILTERS, *_ANSIBLE.split()})
 _UNQUOTED = re.compile(r"[ \t]*(?:- )*(?:[\w./-]+:[ \t]+)?\{\{-?[ \t]*(\w+)[ \t]*-?\}\}[ \t]*(?:#.*)?")
+_OF_VARIABLE = re.compile(r"[ \t]*(?:- )*value:[ \t]")
+"""The value of an environment variable: the API server takes nothing but a text."""
 _TEXTS = frozenset({"string", "str", "text"})
 
 
@@ -83,7 +85,8 @@ def _unquoted(folder: JinjaFolder, file: str) -> Iterator[Oddity]:
     for number, line in enumerate(folder.templates[file].split("\n"), start=1):
         found = _UNQUOTED.fullmatch(line) if "{{" in line and ":" in line else None
         parameter = folder.parameters.get(found[1]) if found else None
-        if parameter and parameter.type in _TEXTS:
+        is_text = parameter is not None and not parameter.type and isinstance(parameter.value, str)
+        if parameter and (parameter.type in _TEXTS or (is_text and _OF_VARIABLE.match(line))):
             message = f"filling hole: a text stands outside quotes: `{parameter.name}`"
             fix = f'write "{{{{ {parameter.name} }}}}": `on`, `1e3` and `0123` stay texts then'
             yield Oddity(rule="template-hole-unquoted", file=file, at_line=number, message=message, fix=fix)

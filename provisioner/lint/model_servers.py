@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.catalog.vllm_flags import vllm_release
 from provisioner.lint.command_line import Word, command_line, until_end
+from provisioner.lint.joins.pods import Predictor
 from provisioner.lint.server_kinds import ENGINES, EngineKind, Profile
 from provisioner.lint.values import is_known, items, look, mapping, text, whole
 from provisioner.lint.world import Container, PodTemplate, World
@@ -34,29 +34,6 @@ class Flag:
     path: FieldPath
     is_unknown: bool = False
     """Whether a value is given that nobody knows yet."""
-
-
-@dataclass(frozen=True, eq=False)
-class Predictor(PodTemplate):
-    """The pods of a KServe InferenceService: `spec.predictor` is itself the pod's spec."""
-
-    @property
-    def spec(self) -> Mapping[str, Any]:
-        """The pod's spec."""
-        return mapping(self.owner.value, *self.path)
-
-    @cached_property
-    def containers(self) -> tuple[Container, ...]:
-        """Its containers; the model of a serving runtime has arguments only and is not among them."""
-        return tuple(
-            Container(item, (*self.path, *path), is_init=False)
-            for path, item in items(self.spec, "containers")
-            if isinstance(item, Mapping)
-        )
-
-    def at(self, *path: str | int) -> FieldPath:
-        """The path of a field of the pod's spec, from the owner's top."""
-        return (*self.path, *path)
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,6 +62,16 @@ def delivering(world: World, found: Object) -> Sequence[App]:
     return _delivering(world).get(id(found), ())
 
 
+def delivered_by(world: World, found: Object) -> frozenset[object]:
+    """What surely delivers an object: its kustomization, the Applications of its folder, or what rendered it all."""
+    ways: set[object] = {id(app) for app in delivering(world, found)}
+    if found.kustomization is not None:
+        ways.add(found.kustomization)
+    if not world.files:  # what one chart, folder of templates or endpoint comes to
+        ways.add("rendered")
+    return frozenset(ways)
+
+
 def _beside(app: App, tree: Tree) -> Delivery:
     objects = (found for found in tree.objects(_parent(app.at.file)) if found is not app.at)
     return Delivery(

@@ -7,11 +7,12 @@ pods: operators and charts make some, and rules that miss a pod ask `others_make
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
+from provisioner.catalog.fields import FieldPath
 from provisioner.lint.values import items, look, mapping, text, whole
 from provisioner.lint.world import Container, Object, PodTemplate, World, same_namespace
 
@@ -122,16 +123,66 @@ _RAY = {
 }
 
 
+KSERVE = "serving.kserve.io"
+"""KServe's API group."""
+_SERVED = {
+    "InferenceService": (("spec", "predictor"), ("spec", "transformer"), ("spec", "explainer")),
+    "LLMInferenceService": (
+        *(("spec", "template"), ("spec", "worker")),
+        *(("spec", "prefill", "template"), ("spec", "prefill", "worker")),
+    ),
+}
+"""Where KServe's objects hold the spec of a pod."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor(PodTemplate):
+    """The pods of an object of KServe: `path` leads to what is itself the pod's spec."""
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The pod's spec."""
+        return mapping(self.owner.value, *self.path)
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """Its containers; the model of a serving runtime is merged into the runtime's and is not among them."""
+        return tuple(
+            Container(item, (*self.path, *path), is_init=False)
+            for path, item in items(self.spec, "containers")
+            if isinstance(item, Mapping)
+        )
+
+    def at(self, *path: str | int) -> FieldPath:
+        """The path of a field of the pod's spec, from the owner's top."""
+        return (*self.path, *path)
+
+
+def with_models(pod: PodTemplate) -> tuple[Container, ...]:
+    """The containers of a pod, and the model of a predictor: what it says goes into the runtime's container."""
+    model = mapping(pod.spec, "model") if isinstance(pod, Predictor) else {}
+    return (*pod.containers, *([Container(model, (*pod.path, "model"), is_init=False)] if model else []))
+
+
+def _kserve_pods(world: World) -> Iterator[PodTemplate]:
+    for kind, paths in _SERVED.items():
+        for owner in world.of_kind(kind):
+            yield from (Predictor(owner, path) for path in paths if mapping(owner.value, *path))
+    for owner in world.of_kind("ServingRuntime", "ClusterServingRuntime"):
+        yield PodTemplate(owner, ())
+
+
 @lru_cache(maxsize=2)
 def every_pod(world: World) -> tuple[PodTemplate, ...]:
-    """The pod templates of the world and those of Ray clusters, for rules that look at pods by themselves."""
+    """The pod templates of the world and those of Ray clusters and of KServe, for rules that look at pods by
+    themselves."""
     ray = []
     for kind, path in _RAY.items():
         for owner in world.of_kind(kind):
             ray.append(PodTemplate(owner, (*path, "headGroupSpec", "template")))
             for place, _ in items(look(owner.value, *path), "workerGroupSpecs"):
                 ray.append(PodTemplate(owner, (*path, *place, "template")))
-    return (*world.pods, *ray)
+    return (*world.pods, *ray, *(pod for pod in _kserve_pods(world) if pod.owner.group == KSERVE))
 
 
 def neighbours(world: World, at: Object) -> tuple[PodTemplate, ...]:

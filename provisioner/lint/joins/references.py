@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
-from provisioner.lint.joins.pods import every_pod
+from provisioner.lint.joins.pods import every_pod, with_models
 from provisioner.lint.values import has_hole, items, look, mapping, text
 from provisioner.lint.world import Object, PodTemplate, World, same_namespace
 
@@ -202,7 +202,7 @@ def _sources(item: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _of_containers(pod: PodTemplate) -> Iterator[Reference]:
-    for container in pod.containers:
+    for container in with_models(pod):
         for path, item in items(container.value, "env"):
             for kind, field in (("ConfigMap", "configMapKeyRef"), ("Secret", "secretKeyRef")):
                 value = mapping(item, "valueFrom", field)

@@ -6,12 +6,13 @@ Rules about one source by itself and its folder; what the delivered objects mean
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.applications import App, Source, applications
-from provisioner.lint.joins.deliveries import tree_of
+from provisioner.lint.joins.deliveries import Tree, tree_of
+from provisioner.lint.joins.generated import filled_applications
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, literal, look, mapping, text
 from provisioner.lint.world import World
@@ -55,8 +56,8 @@ def application_source_missing(world: World) -> Iterator[Hit]:
             )
 
 
-def _sources(world: World) -> Iterator[tuple[App, Source]]:
-    for app in applications(world):
+def _sources(world: World, apps: Sequence[App] | None = None) -> Iterator[tuple[App, Source]]:
+    for app in applications(world) if apps is None else apps:
         for source in app.sources:
             yield app, source
 
@@ -131,30 +132,49 @@ def application_chart_with_oci_prefix(world: World) -> Iterator[Hit]:
             )
 
 
-@rule("application-floating-revision", Severity.WARNING)
-def application_floating_revision(world: World) -> Iterator[Hit]:
-    """An Application follows a branch or a range of versions.
-
-    What runs changes without a change to the Application: two clusters differ, nobody can say what ran, and going back
-    means going back for all. Name a tag, a commit or an exact chart version (user guide, Tracking and Deployment
-    Strategies). A branch of a name that is not commonly moved by everybody is left alone.
-    """
+def _revisions(world: World) -> Iterator[tuple[App, Source, str]]:
+    """Sources whose revision is known, and the revision; empty for none, which is the default branch."""
     for app, source in _sources(world):
         revision = look(source.value, "targetRevision")
-        if not source.value.get("repoURL") or not (revision is None or isinstance(revision, str)):
-            continue
-        if has_hole(revision):
-            continue
-        if source.chart:
-            is_floating = bool(_RANGE.search(revision or "") or _PARTIAL.fullmatch(revision or ""))
-        else:
-            is_floating = bool(re.search(r"[*^~<>]", revision or "")) or revision in _BRANCHES
-        if is_floating or (not revision and not source.value.get("chart")):
+        is_known = revision is None or (isinstance(revision, str) and not has_hole(revision))
+        if source.value.get("repoURL") and is_known:
+            yield app, source, revision or ""
+
+
+@rule("application-floating-revision", Severity.WARNING)
+def application_floating_revision(world: World) -> Iterator[Hit]:
+    """An Application follows a range of versions.
+
+    What runs changes without a change to the Application: two clusters differ, nobody can say what ran, and going back
+    means going back for all. Name an exact chart version, a tag or a commit (user guide, Tracking and Deployment
+    Strategies).
+    """
+    for app, source, revision in _revisions(world):
+        is_range = _RANGE.search(revision) or _PARTIAL.fullmatch(revision)
+        if (source.chart and is_range) or re.search(r"[*^~<>]", revision):
+            yield Hit(
+                at=app.at,
+                path=(*source.path, "targetRevision"),
+                message=f"reading source of application `{app.name}`: its revision moves: `{revision}`",
+                fix="name an exact chart version" if source.chart else "name a tag or a commit",
+            )
+
+
+@rule("application-follows-branch", Severity.INFO)
+def application_follows_branch(world: World) -> Iterator[Hit]:
+    """An Application follows a branch that everybody moves, such as `main` or HEAD.
+
+    Every push to it is rolled out to all clusters at once. That is how many teams work, with reviews before the push;
+    where clusters shall follow one after the other, or what ran shall be told later, name a tag or a commit (user
+    guide, Tracking and Deployment Strategies).
+    """
+    for app, source, revision in _revisions(world):
+        if not source.value.get("chart") and (not revision or revision in _BRANCHES):
             yield Hit(
                 at=app.at,
                 path=(*source.path, "targetRevision") if revision else source.path,
-                message=f"reading source of application `{app.name}`: its revision moves: `{revision or 'HEAD'}`",
-                fix="name an exact chart version" if source.chart else "name a tag or a commit",
+                message=f"reading source of application `{app.name}`: every push is rolled out: `{revision or 'HEAD'}`",
+                fix="name a tag or a commit where that is not meant",
             )
 
 
@@ -182,27 +202,39 @@ def application_source_path_unknown(world: World) -> Iterator[Hit]:
 
     Argo CD reports "app path does not exist" and the state Unknown. Only said where the repository is there: another
     Application of the same repository has its folder below the linted path, or a folder beside it has nearly that name.
+    Of an ApplicationSet with lists each element is looked at.
     """
-    tree = tree_of(world)
+    tree, apps = tree_of(world), filled_applications(world)
     shown = {
         literal(source.value, "repoURL")
-        for _, source in _sources(world)
+        for _, source in _sources(world, apps)
         if source.folder and not source.chart and tree.find(source.folder)
     }
-    for app, source in _sources(world):
+    for app, source in _sources(world, apps):
         folder = source.folder
         if folder is None or source.chart or not folder.strip("/.") or tree.knows(folder):
             continue
-        wanted = PurePosixPath(folder.strip("/"))
-        parent = tree.find(str(wanted.parent)) if len(wanted.parts) > 1 else None
-        near = nearest_name(wanted.name, tree.neighbours(parent)) if parent else None
+        near = _near_folder(PurePosixPath(folder.strip("/")), tree)
         if near or literal(source.value, "repoURL") in shown:
             yield Hit(
                 at=app.at,
                 path=(*source.path, "path"),
                 message=f"reading source of application `{app.name}`: there is no such folder: `{folder}`",
-                fix=f"write `{wanted.parent / near}`" if near else "name a folder that exists in the repository",
+                fix=f"write `{near}`" if near else "name a folder that exists in the repository",
             )
+
+
+def _near_folder(wanted: PurePosixPath, tree: Tree) -> str | None:
+    """The folder that was meant: another name beside it, or the same one in a folder with nearly that name."""
+    if len(wanted.parts) < 2:
+        return None
+    parent = tree.find(str(wanted.parent))
+    if parent is not None:
+        near = nearest_name(wanted.name, tree.neighbours(parent))
+        return str(wanted.parent / near) if near else None
+    same = tree.find(wanted.name)
+    around = PurePosixPath(same).parent.name if same else ""
+    return f"{around}/{wanted.name}" if around and nearest_name(wanted.parent.name, [around]) else None
 
 
 @rule("application-name-too-long", Severity.WARNING)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.applications import App, applications
 from provisioner.lint.joins.deliveries import deliveries
+from provisioner.lint.joins.generated import filled_applications
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import items, literal, look
 from provisioner.lint.world import Object, World
@@ -100,8 +101,8 @@ def application_namespace_not_allowed(world: World) -> Iterator[Hit]:
             )
 
 
-def _governed(world: World) -> Iterator[tuple[App, Object]]:
-    for app in applications(world):
+def _governed(world: World, apps: Sequence[App] | None = None) -> Iterator[tuple[App, Object]]:
+    for app in applications(world) if apps is None else apps:
         name = literal(app.spec, "project")
         project = world.find("AppProject", name) if name and app.is_argo else None
         if project:
@@ -118,9 +119,10 @@ def application_project_forbids_destination(world: World) -> Iterator[Hit]:
     """An Application delivers where its AppProject does not let it.
 
     `spec.destinations` of the project lists clusters and namespaces (with globs); an entry that begins with `!` denies.
-    Argo CD answers that the destination is not permitted in the project and syncs nothing.
+    Argo CD answers that the destination is not permitted in the project and syncs nothing. Of an ApplicationSet with
+    lists each element is looked at.
     """
-    for app, project in _governed(world):
+    for app, project in _governed(world, filled_applications(world)):
         server, name = literal(app.spec, "destination", "server"), literal(app.spec, "destination", "name")
         if not (server or name):
             continue
@@ -147,7 +149,7 @@ def application_project_forbids_source(world: World) -> Iterator[Hit]:
     `spec.sourceRepos` of the project lists repositories (with globs). Argo CD answers that the repository is not
     permitted in the project and syncs nothing.
     """
-    for app, project in _governed(world):
+    for app, project in _governed(world, filled_applications(world)):
         patterns = [item for _, item in items(project.value, "spec", "sourceRepos") if isinstance(item, str)]
         for source in app.sources:
             repo = literal(source.value, "repoURL")

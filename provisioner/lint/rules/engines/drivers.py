@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
+from provisioner.lint.joins.deliveries import delivered_by
 from provisioner.lint.model_servers import engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import mapping, text
@@ -27,9 +28,10 @@ def driver_settings_in_engine_app(world: World) -> Iterator[Hit]:
 
     Both belong to the node and to every pod on it. Set from an engine's application, the next roll-out of one model
     re-partitions GPUs under the others, and two applications fight over one node. Leave it to the vendor's stack (the
-    GPU operator with its MIG manager) in an application of its own.
+    GPU operator with its MIG manager) in an application of its own. What is delivered together are the objects of a
+    chart, of a kustomization, or of an Argo CD Application's folder.
     """
-    folders = {engine.pod.owner.folder for engine in engines(world)}
+    served = [(delivered_by(world, engine.pod.owner), engine) for engine in engines(world)]
     for engine in engines(world):
         for container in engine.pod.containers:
             work = _DRIVER_WORK.search(" ".join(container.arguments))
@@ -42,8 +44,9 @@ def driver_settings_in_engine_app(world: World) -> Iterator[Hit]:
                 message = f"reading environment: {_WHY}, found `{name}`"
                 yield Hit(at=engine.pod.owner, path=path, message=message, fix="move it there")
     for found in world.of_kind(*_DRIVER_KINDS):
-        if found.group == "nvidia.com" and found.folder in folders:
-            message = f"reading {found.title}: {_WHY}; an engine stands in the same folder: `{found.kind}`"
+        together = delivered_by(world, found)
+        if found.group == "nvidia.com" and any(together & others for others, _ in served):
+            message = f"reading {found.title}: {_WHY}; an engine is delivered with it: `{found.kind}`"
             yield Hit(at=found, path=("spec",), message=message, fix="move it to the GPU operator's application")
     for application in world.of_kind("Application", "ArgoCDApplicationTemplate"):
         yield from _driver_values(application)

@@ -43,12 +43,12 @@ def kserve_scaled_twice(world: World) -> Iterator[Hit]:
 def kserve_standard_from_zero(world: World) -> Iterator[Hit]:
     """An InferenceService in Standard mode is to scale to zero, from where no request can wake it.
 
-    Only the Knative mode holds a request while a pod starts; in Standard mode (once RawDeployment) minReplicas stays
-    at 1 or the endpoint answers 503 for good.
+    Only the Knative mode holds a request while a pod starts; in Standard mode (once RawDeployment) with KServe's own
+    autoscaler, `hpa`, minReplicas stays at 1 or the endpoint answers 503 for good.
     """
     for found in inference_services(world):
         path = ("spec", "predictor", "minReplicas")
-        has_own = found.annotations.get(f"{PREFIX}autoscalerClass") is not None
+        has_own = found.annotations.get(f"{PREFIX}autoscalerClass") not in (None, "hpa")
         if _is_standard(found) and whole(found.value, *path) == 0 and not has_own:
             message = f"scaling {found.name}: nothing wakes it from zero in Standard mode"
             yield Hit(at=found, path=path, message=message, fix="set minReplicas to 1, or use the Knative mode")

@@ -22,6 +22,7 @@ _MODES = ("Standard", "Knative", "ModelMesh", "RawDeployment", "Serverless")
 _MODE = f"{PREFIX}deploymentMode"
 _SCHEMES = ("gs", "s3", "pvc", "file", "https", "http", "hdfs", "webhdfs", "oci", "hf")
 _RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
+_CONTAINER = "kserve-container"
 _SHIPPED = "kserve-"
 """What the names of the runtimes that KServe's own chart installs begin with."""
 
@@ -142,6 +143,22 @@ def kserve_runtime_unknown(world: World) -> Iterator[Hit]:
         fix = f"did you mean {near}?" if near else f"use one of: {', '.join(names)}"
         fix = "put it into this namespace, or make it a ClusterServingRuntime" if elsewhere else fix
         yield Hit(at=found, path=path, message=message, fix=fix)
+
+
+@rule("kserve-runtime-without-container", Severity.ERROR)
+def kserve_runtime_without_container(world: World) -> Iterator[Hit]:
+    """A runtime of KServe has no container named `kserve-container`.
+
+    KServe merges what an InferenceService says of its model into the container of that name, and deploys nothing
+    where there is none. Runtimes of ModelMesh (`multiModel: true`) name theirs as they like.
+    """
+    for runtime in world.of_kind(*_RUNTIMES):
+        boxes = [item for _, item in items(runtime.value, "spec", "containers")]
+        names = [literal(box, "name") for box in boxes]
+        if boxes and None not in names and _CONTAINER not in names and not look(runtime.value, "spec", "multiModel"):
+            message = f"serving with {runtime.name}: none of its containers is `{_CONTAINER}`: `{names[0]}`"
+            path = ("spec", "containers", 0, "name")
+            yield Hit(at=runtime, path=path, message=message, fix=f"name the model server's {_CONTAINER}")
 
 
 @rule("kserve-format-unsupported", Severity.ERROR)

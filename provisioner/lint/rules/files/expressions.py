@@ -8,13 +8,16 @@ from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
-from provisioner.domain.finding import Severity
+from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, look
 from provisioner.lint.world import Object, World
 
 _ADMISSION = ("object", "oldObject", "request", "params", "namespaceObject", "authorizer", "variables")
 _DEVICE = ("device",)
+_DEVICE_FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
+"""Of the API server's DRA environment."""
+_STRINGS = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
 _POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 _OPTIONAL = re.compile(r"([.\[])\?")
 """How a field is asked for that may be absent, which the compiler here does not know."""
@@ -69,6 +72,15 @@ def _trouble(written: str, names: tuple[str, ...]) -> str | None:
         for name in re.findall(r"undeclared reference to '(\w+)[\w.]*'", text):
             if name not in names and not re.search(rf"\b{name}\(", written):
                 return f"nothing is called `{name}` here"
+    return _unknown_field(written) if names is _DEVICE else None
+
+
+def _unknown_field(written: str) -> str | None:
+    """The first field of a device that there is not."""
+    for name in re.findall(r"(?<![\w.])device\.(\w+)", _STRINGS.sub('""', written)):
+        if name not in _DEVICE_FIELDS:
+            near = nearest_name(name, _DEVICE_FIELDS)
+            return f"a device has no `{name}`" + (f", only `{near}`" if near else "")
     return None
 
 
@@ -78,7 +90,7 @@ def expression_malformed(world: World) -> Iterator[Hit]:
 
     The API server refuses the policy, class or claim: a bracket or quote is not closed, or a name is used that there is
     not. Policies see `object`, `oldObject`, `request`, `params`, `namespaceObject`, `authorizer` and `variables`;
-    selectors of devices see `device`.
+    selectors of devices see `device` with its `driver`, `attributes` and `capacity`.
     """
     for found, path, written, names in _expressions(world):
         trouble = _trouble(written, names)

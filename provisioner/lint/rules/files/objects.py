@@ -90,7 +90,8 @@ def label_invalid(world: World) -> Iterator[Hit]:
     """A label has a key or a value that Kubernetes does not allow.
 
     Values have at most 63 characters of letters, digits, `-`, `_` and `.`, so a model id with a slash cannot be a label
-    value; an annotation can hold it. Keys may have a prefix that is a DNS name and one slash.
+    value; an annotation can hold it. Keys may have a prefix that is a DNS name and one slash. What a pod's nodeSelector
+    or a ResourceFlavor wants of nodes are labels too: product names have `-` for their spaces there.
     """
     for found in world.objects:
         for path in _label_places(found):
@@ -211,6 +212,10 @@ def _label_places(found: Object) -> Iterator[FieldPath]:
         yield (*place, "labels")
     if found.kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "PodDisruptionBudget"):
         yield ("spec", "selector", "matchLabels")
+    for path in POD_TEMPLATES.get(found.kind, ()):
+        yield (*path, "spec", "nodeSelector")
+    if found.kind == "ResourceFlavor":
+        yield ("spec", "nodeLabels")
     if found.kind == "Service" and not found.group:
         yield ("spec", "selector")
     if found.kind == "NetworkPolicy":

@@ -35,7 +35,8 @@ def hole_unquoted(world: World) -> Iterator[Hit]:
     """A template prints a text parameter as a plain YAML scalar.
 
     A name such as `123`, `on` or `1e3` becomes a number or a boolean, and text with `: ` or ` #` breaks the file.
-    Between double quotes it stays what it is.
+    Between double quotes it stays what it is. Where parameters are plain values and nobody declares their types, only
+    environment variables are looked at, whose `value` the API server refuses for anything but a text.
     """
     yield from hits(world, "template-hole-unquoted")
 

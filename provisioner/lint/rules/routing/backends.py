@@ -9,10 +9,12 @@ from typing import Any
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.routing._routes import Reference, backends, is_address, routes, rules, shown
-from provisioner.lint.values import items, look, text, whole
+from provisioner.lint.values import items, literal, look, text, whole
 from provisioner.lint.world import Object, World
 
 _POOL_GROUPS = ("inference.networking.k8s.io", "inference.networking.x-k8s.io")
+_PREDICTOR_PORT = 80
+_VISIBILITY = "networking.kserve.io/visibility"
 _ANSWERS_ITSELF = {"RequestRedirect", "ExtensionRef"}
 
 
@@ -129,6 +131,32 @@ def _serving_rules(world: World) -> Iterator[tuple[Object, tuple[str | int, ...]
                 yield route, path, part
 
 
+@rule("route-protocol-of-port", Severity.WARNING)
+def route_protocol_of_port(world: World) -> Iterator[Hit]:
+    """A GRPCRoute leads to a port that serves plain HTTP, by its name or its `appProtocol`.
+
+    A gateway speaks HTTP/2 to the backends of a GRPCRoute. A server of HTTP/1 answers with a protocol error, and every
+    call fails with `UNAVAILABLE`. A port for gRPC is named `grpc`, or has an `appProtocol` of `kubernetes.io/h2c`.
+    """
+    there = shown(world)
+    for reference in _references(world):
+        if reference.route.kind != "GRPCRoute" or not (reference.is_service and reference.name):
+            continue
+        service = there.find("Service", reference.name, reference.namespace)
+        ports = [item for _, item in items(service.value, "spec", "ports")] if service else []
+        chosen = next((item for item in ports if whole(item, "port") == reference.port), None)
+        name, spoken = text(chosen, "name") or "", text(chosen, "appProtocol")
+        is_plain = spoken in ("http", "https") if spoken else re.fullmatch(r"https?(-.*)?", name) is not None
+        if chosen is not None and is_plain:
+            others = [whole(item, "port") for item in ports if "grpc" in (text(item, "name") or "")]
+            yield Hit(
+                at=reference.route,
+                path=(*reference.path, "port"),
+                message=f"routing gRPC to Service `{reference.name}`: its port serves plain HTTP: `{spoken or name}`",
+                fix=f"write `port: {others[0]}`" if others else "name the port that serves gRPC",
+            )
+
+
 @rule("route-without-backend", Severity.ERROR)
 def route_without_backend(world: World) -> Iterator[Hit]:
     """A rule of a route leads nowhere.
@@ -180,17 +208,57 @@ def route_backend_by_address(world: World) -> Iterator[Hit]:
             )
 
 
-@rule("route-beside-kserve", Severity.WARNING)
+def _predictors(world: World) -> Iterator[tuple[Reference, Object]]:
+    """References to the Service of a predictor, which KServe makes, and whose it is."""
+    for reference in _references(world) if world.has("InferenceService") else ():
+        match = re.fullmatch(r"(.+)-predictor(-default)?", reference.name or "")
+        found = world.find("InferenceService", match[1], namespace=reference.namespace) if match else None
+        is_own = world.find("Service", reference.name or "", namespace=reference.namespace) is not None
+        if found and reference.is_service and not is_own:
+            yield reference, found
+
+
+@rule("route-to-predictor-port", Severity.WARNING)
+def route_to_predictor_port(world: World) -> Iterator[Hit]:
+    """A route leads to a port that the Service of a predictor does not have.
+
+    The Service that KServe makes for a predictor listens on 80, whatever port the container has, and on the further
+    ports of that container. The route gets ResolvedRefs False and requests are answered with 500 or 503.
+    """
+    for reference, found in _predictors(world):
+        if reference.port in (None, _PREDICTOR_PORT, 443, 8443) or reference.port in _further_ports(world, found):
+            continue
+        yield Hit(
+            at=reference.route,
+            path=(*reference.path, "port"),
+            message=f"routing to `{reference.name}`: KServe's Service listens on {_PREDICTOR_PORT}: `{reference.port}`",
+            fix=f"write `port: {_PREDICTOR_PORT}`",
+        )
+
+
+def _further_ports(world: World, found: Object) -> set[int | None]:
+    """The ports of a predictor's containers, or of its runtime's, behind the first one."""
+    runtime = literal(found.value, "spec", "predictor", "model", "runtime") or ""
+    served = [
+        world.find("ServingRuntime", runtime, namespace=found.namespace),
+        world.find("ClusterServingRuntime", runtime),
+    ]
+    boxes = [look(found.value, "spec", "predictor", "model")]
+    boxes += [item for _, item in items(found.value, "spec", "predictor", "containers")]
+    boxes += [item for one in served if one for _, item in items(one.value, "spec", "containers")]
+    return {whole(port, "containerPort") for box in boxes for path, port in items(box, "ports") if path[-1] != 0}
+
+
+@rule("route-beside-kserve", Severity.INFO)
 def route_beside_kserve(world: World) -> Iterator[Hit]:
     """A route leads to the predictor of an InferenceService, which has a route of its own.
 
     KServe makes and owns Service, route and autoscaler of an InferenceService; a second route goes around its
-    authorisation and canary weights, and breaks when KServe renames its Services.
+    authorisation and canary weights, and breaks when KServe renames its Services. It is meant where KServe is told to
+    make no route (`networking.kserve.io/visibility: cluster-local`, or `disableIngressCreation` in its settings).
     """
-    for reference in _references(world):
-        match = re.fullmatch(r"(.+)-predictor(-default)?", reference.name or "")
-        found = world.find("InferenceService", match[1], namespace=reference.namespace) if match else None
-        if found and reference.is_service:
+    for reference, found in _predictors(world):
+        if found.labels.get(_VISIBILITY) != "cluster-local" and found.annotations.get(_VISIBILITY) != "cluster-local":
             yield Hit(
                 at=reference.route,
                 path=reference.path,

@@ -26,7 +26,7 @@ from provisioner.lint.joins.quantities import (
 )
 from provisioner.lint.joins.scaling import replicas
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look, mapping, text
+from provisioner.lint.values import has_hole, items, look, mapping, text, whole
 from provisioner.lint.world import Container, Object, PodTemplate, World
 
 _PLAIN_KEYS = (
@@ -227,7 +227,8 @@ def _plain_quotas(world: World) -> Iterator[tuple[Object, list[PodTemplate]]]:
 def quota_smaller_than_workloads(world: World) -> Iterator[Hit]:
     """The workloads beside a ResourceQuota ask for more than it allows, so the last replicas are never made.
 
-    Counted are the replicas that manifests or scalers ask for at least, without those that a roll-out adds.
+    Counted are the replicas that manifests or scalers ask for at least, without those that a roll-out adds; of a
+    LeaderWorkerSet all pods of every group.
     """
     for quota, pods in _plain_quotas(world):
         sums = {part: _sum(world, pods, limits=part == "limits") for part in ("requests", "limits")}
@@ -241,17 +242,27 @@ def quota_smaller_than_workloads(world: World) -> Iterator[Hit]:
 
 def _sum(world: World, pods: list[PodTemplate], *, limits: bool) -> dict[str, Decimal]:
     total: dict[str, Decimal] = {}
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[object, ...]] = set()
     for pod in pods:
-        count = replicas(world, pod.owner) if pod.owner.kind != "LeaderWorkerSet" else None
-        key = (pod.owner.kind, pod.owner.name)
+        count = _least(world, pod)
+        key = (pod.owner.kind, pod.owner.name, pod.path)
         if count is None or key in seen:
             continue
         seen.add(key)
-        total["pods"] = total.get("pods", Decimal(0)) + count.least
+        total["pods"] = total.get("pods", Decimal(0)) + count
         for name, value in pod_total(pod, limits=limits).items():
-            total[name] = total.get(name, Decimal(0)) + value * count.least
+            total[name] = total.get(name, Decimal(0)) + value * count
     return total
+
+
+def _least(world: World, pod: PodTemplate) -> int | None:
+    """How many pods of a template there are at least; of a LeaderWorkerSet a leader and its workers for each group."""
+    count = replicas(world, pod.owner)
+    if count is None or pod.owner.kind != "LeaderWorkerSet":
+        return count.least if count else None
+    size = whole(pod.owner.value, "spec", "leaderWorkerTemplate", "size") or 1
+    has_leader = bool(mapping(pod.owner.value, "spec", "leaderWorkerTemplate", "leaderTemplate"))
+    return count.least * (1 if pod.path[-1] == "leaderTemplate" else size - has_leader)
 
 
 def _wanted(key: str, sums: Mapping[str, Mapping[str, Decimal]]) -> Decimal | None:

@@ -13,7 +13,7 @@ from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.tenant import chart_version, deployed_applications, is_on
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, is_known, items, literal, look, mapping
+from provisioner.lint.values import Hole, TextHole, has_hole, is_known, items, literal, look, mapping
 from provisioner.lint.world import World
 
 _GONE: Mapping[FieldPath, str] = {
@@ -151,13 +151,15 @@ def pool_limit_not_text(world: World) -> Iterator[Hit]:
     """A limit of a dynamic pool is a number.
 
     `limits` holds texts only, also for `nodes` and for GPU counts: the schema refuses `nodes: 4` and takes `nodes:
-    "4"`.
+    "4"`. A hole without quotes becomes a number as well, whatever the type of its parameter.
     """
     for tenant in world.tenants:
         for path, pool in _pools(tenant.value, "dynamic"):
             for key, value in mapping(pool, "limits").items():
-                if isinstance(value, int | float):
-                    message = f"reading limits of node pool: limits are texts, found the number {value}"
+                is_bare = isinstance(value, Hole) and not isinstance(value, TextHole)
+                if isinstance(value, int | float) or is_bare:
+                    found = f"the hole `{value}` without quotes" if is_bare else f"the number {value}"
+                    message = f"reading limits of node pool: limits are texts, found {found}"
                     yield Hit(at=tenant, path=(*path, "limits", key), message=message, fix=f'write `{key}: "{value}"`')
 
 

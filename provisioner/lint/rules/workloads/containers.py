@@ -11,7 +11,7 @@ from typing import Any
 
 from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity, nearest_name
-from provisioner.lint.joins.pods import every_pod
+from provisioner.lint.joins.pods import KSERVE, every_pod, with_models
 from provisioner.lint.joins.quantities import (
     accelerators,
     amount,
@@ -26,6 +26,7 @@ from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import Hole, has_hole, is_known, items, look, mapping, text
 from provisioner.lint.world import Container, PodTemplate, World
 
+_ENDING = ("Pod", "Job", "CronJob")
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _DEVICES = (
     "amd.com/gpu",
@@ -76,7 +77,7 @@ def _entries(world: World) -> tuple[_Entry, ...]:
     return tuple(
         _Entry(pod, container, part, name, value)
         for pod in every_pod(world)
-        for container in pod.containers
+        for container in with_models(pod)
         for part in ("requests", "limits")
         for name, value in mapping(container.value, "resources", part).items()
         if isinstance(name, str)
@@ -227,7 +228,7 @@ def container_without_requests(world: World) -> Iterator[Hit]:
     defaults of a LimitRange in the namespace.
     """
     for pod, container in _unsized(world):
-        if not accelerators(pod):
+        if not accelerators(pod) or pod.owner.kind in _ENDING:
             yield _unsized_hit(pod, container)
 
 
@@ -236,10 +237,11 @@ def engine_without_requests(world: World) -> Iterator[Hit]:
     """A container with a GPU asks for no CPU or no memory.
 
     Loading weights takes host memory of about their size; without a request the scheduler packs several such pods on
-    one node, and the kernel kills the one that loads last.
+    one node, and the kernel kills the one that loads last. Pods and Jobs, which try a GPU out and end, are left to
+    `container-without-requests`.
     """
     for pod, container in _unsized(world):
-        if any(is_accelerator(name) for name in asked(container)):
+        if pod.owner.kind not in _ENDING and any(is_accelerator(name) for name in asked(container)):
             yield _unsized_hit(pod, container)
 
 
@@ -248,6 +250,8 @@ def _unsized(world: World) -> Iterator[tuple[PodTemplate, Container]]:
     filled = {found.namespace for found in world.of_kind("LimitRange")}
     for pod in every_pod(world):
         if filled and (None in filled or pod.namespace is None or pod.namespace in filled):
+            continue
+        if pod.owner.group == KSERVE:  # a runtime and what is served by it are merged
             continue
         for container in pod.containers:
             resources = container.value.get("resources")

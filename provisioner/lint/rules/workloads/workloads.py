@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.pods import every_pod, volumes
+from provisioner.lint.joins.scaling import replicas
 from provisioner.lint.joins.schedule import is_cron
 from provisioner.lint.joins.selectors import Selector, pod_labels, selector
 from provisioner.lint.rule import Hit, rule
@@ -323,12 +324,16 @@ def volume_with_two_sources(world: World) -> Iterator[Hit]:
 def stateful_set_service_not_headless(world: World) -> Iterator[Hit]:
     """The Service that a StatefulSet names in serviceName has an address, so pods get no DNS names of their own.
 
-    `<pod>.<service>` resolves only for a headless Service (`clusterIP: None`), and multi-node engines meet by it.
+    `<pod>.<service>` resolves only for a headless Service (`clusterIP: None`), and multi-node engines meet by it. With
+    a single replica nobody needs that name.
     """
     for owner in world.of_kind("StatefulSet"):
         name = text(owner.value, "spec", "serviceName")
         service = world.find("Service", name, namespace=owner.namespace) if name else None
-        if service and mapping(service.value, "spec") and look(service.value, "spec", "clusterIP") != "None":
+        count = replicas(world, owner)
+        is_single = count is not None and count.most <= 1
+        has_address = service and mapping(service.value, "spec") and look(service.value, "spec", "clusterIP") != "None"
+        if has_address and not is_single:
             message = f"naming pods: the governing Service is not headless: {shown(name)}"
             fix = "set clusterIP: None in that Service, or name a headless one"
             yield Hit(at=owner, path=("spec", "serviceName"), message=message, fix=fix)

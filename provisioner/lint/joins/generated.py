@@ -1,0 +1,94 @@
+"""The Applications that ApplicationSets make, one for each element of their lists, as far as that can be told.
+
+Rules that need a whole value, such as a cluster's address, look through it; what is no list or has a selector of its
+own stays a template with holes. Pure; no rules stand here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+from provisioner.lint.joins.applications import App, applications
+from provisioner.lint.values import items, literal, look, mapping
+from provisioner.lint.world import World
+
+MOST = 200
+"""Greatest number of Applications of one set that are looked at."""
+_HOLE = re.compile(r"\{\{-?\s*(\.?)([\w-]+(?:\.[\w-]+)*)\s*-?\}\}")
+
+
+@dataclass(frozen=True, eq=False)
+class Generated(App):
+    """An Application that a set makes: its template with the holes filled; it stands where the template does."""
+
+    template: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def spec(self) -> Mapping[str, Any]:
+        """The ApplicationSpec."""
+        return mapping(self.template, "spec")
+
+    @property
+    def name(self) -> str:
+        """The name as far as it is known, for messages."""
+        return literal(self.template, "metadata", "name") or self.at.title
+
+
+@lru_cache(maxsize=2)
+def filled_applications(world: World) -> tuple[App, ...]:
+    """Every ApplicationSpec of the world, those of sets with lists once for each element."""
+    return tuple(found for app in applications(world) for found in _filled(app))
+
+
+def _filled(app: App) -> Iterator[App]:
+    elements = _elements(look(app.at.value, "spec")) if getattr(app.at, "kind", "") == "ApplicationSet" else None
+    if elements is None:
+        yield app
+        return
+    is_go = look(app.at.value, "spec", "goTemplate") is True
+    template = look(app.at.value, *app.outer)
+    for element in elements[:MOST]:
+        yield Generated(app.at, app.path, app.outer, template=_with(template, element, is_go=is_go))
+
+
+def _elements(holder: Any) -> list[Mapping[str, Any]] | None:
+    """The parameters of everything that some generators make; None where nobody can tell."""
+    found: list[Mapping[str, Any]] = []
+    for _, generator in items(holder, "generators"):
+        made = _made_by(generator)
+        if made is None:
+            return None
+        found += made
+    return found or None
+
+
+def _made_by(generator: Any) -> list[Mapping[str, Any]] | None:
+    kinds = [key for key in mapping(generator) if key != "selector"]
+    if kinds == ["list"] and "selector" not in generator and look(generator, "list", "elementsYaml") is None:
+        return [item for _, item in items(generator, "list", "elements") if isinstance(item, Mapping)]
+    if kinds == ["matrix"] and "selector" not in generator:
+        sides = [_made_by(inner) for _, inner in items(generator, "matrix", "generators")]
+        if len(sides) == 2 and sides[0] is not None and sides[1] is not None and len(sides[0]) * len(sides[1]) <= MOST:
+            return [{**one, **other} for one in sides[0] for other in sides[1]]
+    return None
+
+
+def _with(value: Any, element: Mapping[str, Any], *, is_go: bool) -> Any:
+    """A value with the holes of its texts filled, as far as they are plain fields of an element."""
+    if isinstance(value, dict):
+        return {key: _with(item, element, is_go=is_go) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with(item, element, is_go=is_go) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def fill(hole: re.Match[str]) -> str:
+        found = look(element, *hole[2].split("."))
+        is_plain = isinstance(found, str | int) and not isinstance(found, bool)
+        return str(found) if is_plain and bool(hole[1]) is is_go else hole[0]
+
+    return _HOLE.sub(fill, value)
