@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,10 @@ from provisioner.admission.policy import load_policies
 from provisioner.catalog.loader import load_catalog
 from provisioner.catalog.pack import pack_root
 from provisioner.cli.main import EXIT_DONE, EXIT_INTERRUPTED, EXIT_OURS, EXIT_REQUEST, EXIT_TIMEOUT, app
+from provisioner.gateway.standalone.lane import LANES
 from provisioner.preview.verdict import DISRUPTIVE, FINDINGS
-from provisioner.settings import VARIABLES
+from provisioner.settings import VARIABLES, gateway
+from provisioner.settings import lanes as lanes_settings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs"
 WIDTH = 100
@@ -92,9 +94,26 @@ def commands_page() -> str:
 
 def settings_page() -> str:
     """Every environment variable."""
-    rows = [(f"`{name}`", meaning) for name, meaning in VARIABLES.items()]
-    intro = "Read once from the environment when a process starts. Files and database default to the state folder."
-    return _page("Settings", intro, ("variable", "meaning"), rows)
+    lanes = ", ".join(lane.upper() for lane in LANES)
+    parts: dict[str, tuple[str, Mapping[str, str]]] = {
+        "Server and command line": ("Files and database default to the state folder.", VARIABLES),
+        "Gateway": (
+            "Durations are written as Go writes them: `500ms`, `10s`, `1m30s`. With `TENANTRY_CONTROL_PLANE` the key, "
+            "the certificates and the state folder of the table above count too.",
+            gateway.VARIABLES,
+        ),
+        "Gateway that stands alone": (
+            f"Read where `BACKEND_GENERAL` is set; `<LANE>` is one of {lanes}. "
+            "[How to run one](../how-to/run-a-gateway-alone.md).",
+            lanes_settings.VARIABLES,
+        ),
+    }
+    head = "Read once from the environment when a process starts. An empty variable counts as not set."
+    lines = ["# Settings", "", head, ""]
+    for title, (intro, variables) in parts.items():
+        rows = [(f"`{name}`", meaning) for name, meaning in variables.items()]
+        lines += [f"## {title}", "", intro, "", *_table(("variable", "meaning"), rows), ""]
+    return "\n".join(lines)
 
 
 def request_page() -> str:

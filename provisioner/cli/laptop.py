@@ -75,7 +75,9 @@ class Laptop:
             "TENANTRY_STATE": str(state),
             "TENANTRY_SERVE_ADDR": f"127.0.0.1:{self.ports.api}",
             "TENANTRY_URL": f"http://127.0.0.1:{self.ports.api}",
+            "TENANTRY_CONTROL_PLANE": f"http://127.0.0.1:{self.ports.api}",
             "LISTEN_ADDR": f"127.0.0.1:{self.ports.gateway}",
+            "ADMIN_ADDR": "127.0.0.1:0",
             "TMPDIR": str(state / "tmp"),
             "PYTHONUNBUFFERED": "1",
         }

@@ -91,11 +91,13 @@ def serve(
 def gateway() -> None:
     """Run the OpenAI-compatible gateway.
 
-    Configured by the environment.
+    Configured by the environment alone. With BACKEND_GENERAL it stands alone, in front of engines that you name; with
+    TENANTRY_CONTROL_PLANE it serves the endpoints of an installation.
 
-    Example: LISTEN_ADDR=127.0.0.1:8402 tenantry gateway
+    Examples: BACKEND_GENERAL=http://127.0.0.1:8000 tenantry gateway ·
+    BACKEND_GENERAL=http://gpu-1:8000,http://gpu-2:8000 CONCURRENCY_GENERAL=8 TENANTRY_KEYS_FILE=keys.jsonl
+    tenantry gateway · TENANTRY_CONTROL_PLANE=http://127.0.0.1:8400 tenantry gateway
     """
-    from provisioner.settings import read_settings
     from provisioner.wiring import run_gateway
 
-    run_gateway(read_settings())
+    run_gateway()

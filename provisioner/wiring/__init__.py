@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from provisioner.domain.clock import SystemClock
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.role import Role
-from provisioner.settings import Settings, read_gateway_key
+from provisioner.settings import Settings
 
 if TYPE_CHECKING:
     from provisioner.catalog.catalog import Catalog
@@ -38,29 +38,16 @@ class EmbeddedOptions:
     attach: Path | None
 
 
-def run_gateway(settings: Settings) -> None:
-    """Run the gateway until it is told to stop."""
+def run_gateway() -> None:
+    """Run the gateway until it is told to stop. RejectedError for an environment that it cannot serve."""
     import uvloop
 
-    from provisioner.gateway.config import ControlPlane, GatewayConfig, TlsFiles
     from provisioner.gateway.server import run_gateway as run
+    from provisioner.settings.gateway import read_gateway_config
     from provisioner.wiring.running import log_to_standard_error, until_signal
 
+    config = read_gateway_config()
     log_to_standard_error()
-    config = GatewayConfig(
-        listen_host=settings.listen.host,
-        listen_port=settings.listen.port,
-        admin_host=settings.admin.host if settings.admin else None,
-        admin_port=settings.admin.port if settings.admin else 0,
-        control=ControlPlane(
-            url=settings.snapshot_url.removesuffix("/internal/snapshots"),
-            credential=read_gateway_key(settings),
-            snapshot_file=settings.snapshot_file,
-        ),
-        tls=TlsFiles(
-            client_certificate=settings.client_cert, client_key=settings.client_key, server_ca=settings.server_ca
-        ),
-    )
     uvloop.run(until_signal(lambda stop: run(config, clock=SystemClock(), stop=stop)))
 
 

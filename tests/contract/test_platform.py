@@ -19,7 +19,7 @@ from provisioner.lint.rules.engines._metric_names import KNOWN
 from provisioner.platform.publish import PRUNED
 from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.pack import compile_pack
-from provisioner.settings import VARIABLES
+from provisioner.settings import VARIABLES, gateway
 from provisioner.wiring.serving import GRACE_SECONDS
 from tests.contract.network import Network, Peer, outside
 from tests.contract.policy_samples import policies
@@ -141,7 +141,7 @@ def test_every_process_is_told_variables_that_are_read_and_files_that_are_mounte
         folders = [mount["mountPath"] for mount in found["volumeMounts"]]
         assert {mount["name"] for mount in found["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
         for item in found["env"]:
-            assert item["name"] in {*VARIABLES, "HOME"}, (name, item)
+            assert item["name"] in {*VARIABLES, *gateway.VARIABLES, "HOME"}, (name, item)
             for path in re.findall(r"/(?:etc|var)/tenantry\S*|/var/lib/\S+", item.get("value") or ""):
                 assert any(path == folder or path.startswith(f"{folder}/") for folder in folders), (name, path)
 

@@ -126,7 +126,7 @@ def test_every_process_starts_as_its_manifest_says(tmp_path: Path) -> None:
             environment = installation.environment(pod, root)
             if name == "tenantry-gateway":
                 environment |= {"LISTEN_ADDR": "127.0.0.1:0", "TENANTRY_SNAPSHOT_URL": f"{api}/internal/snapshots"}
-                del environment["ADMIN_ADDR"]  # two gateways' tests on one machine would want the same port
+                environment["ADMIN_ADDR"] = "127.0.0.1:0"  # two gateways' tests on one machine would want the same port
                 logged = stack.enter_context(started(pod, environment, root / "log"))
                 assert logged(r"using snapshot (\d+)")
                 continue

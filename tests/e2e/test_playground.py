@@ -33,8 +33,10 @@ def test_a_chat_call_is_answered_in_a_cluster_of_ones_own(tmp_path: Path) -> Non
     api, gateway, tenants = servers.free_ports(3)
     environment = {**os.environ, "TENANTRY_STATE": str(state), "TENANTRY_SERVE_ADDR": f"127.0.0.1:{api}"}
     environment |= {"LISTEN_ADDR": f"127.0.0.1:{gateway}", "KUBECONFIG": str(state / "kubeconfig")}
+    environment |= {"ADMIN_ADDR": "127.0.0.1:0"}
     for name in [name for name in environment if name.startswith("TENANTRY_") and not name.endswith(("STATE", "ADDR"))]:
         del environment[name]  # the installation of whoever runs the tests is no part of this one
+    environment["TENANTRY_CONTROL_PLANE"] = f"http://127.0.0.1:{api}"
 
     def tenantry(*arguments: str) -> str:
         done = run_command(*arguments, environ=environment)
