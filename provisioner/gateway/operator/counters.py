@@ -25,7 +25,8 @@ class Counters:
     """Counts since the start of the process."""
 
     answers: Counter[int] = field(
-        default_factory=Counter, metadata=_is("Answers by status, the engine's own and ours.", "status")
+        default_factory=Counter,
+        metadata=_is("Answers by status, the engine's own and ours; 401 is always ours.", "status"),
     )
     upstream_failures: Counter[str] = field(
         default_factory=Counter, metadata=_is("Requests that a replica did not answer.", "reason")

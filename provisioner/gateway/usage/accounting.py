@@ -23,6 +23,7 @@ QUEUE_RECORDS = 4096
 _WRITTEN_AT_ONCE = 500
 _COLLECT_SECONDS = 0.1
 """A write waits so long for more: less than it takes to fill the queue."""
+_UNAUTHENTICATED = 401
 
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 
@@ -59,7 +60,10 @@ class UsageAccounting:
         return len(self._queue)
 
     def record(self, tally: Tally, outcome: Outcome, ended: float) -> None:
-        """The request of `tally` ended at `ended` (loop time) with `outcome`."""
+        """The request of `tally` ended at `ended` (loop time) with `outcome`. One of a caller whom nobody knows is an
+        answer that was counted, and no more."""
+        if tally.status == _UNAUTHENTICATED and tally.backend is None:
+            return
         self.measures.observe(tally, outcome, ended)
         if not self._sinks:
             return

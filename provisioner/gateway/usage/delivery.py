@@ -83,6 +83,10 @@ class Delivery:
                     pass
         except TimeoutError:
             self._note_failure("ControlPlaneAway", "it does not answer")
+        try:
+            await self._on_disk(self._spool.seal)
+        except OSError as error:
+            self._note_failure("SpoolUnwritable", str(error))
 
     def _session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(

@@ -1,0 +1,290 @@
+"""Records of finished requests: made after the last byte, bounded, and delivered once, whatever stops meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from provisioner.domain.usage import Outcome
+from provisioner.gateway.config import UsageRecording
+from provisioner.gateway.server import Gateway, start_gateway
+from provisioner.gateway.usage.accounting import QUEUE_RECORDS
+from provisioner.gateway.usage.record import Line
+from provisioner.gateway.usage.spool import Spool
+from provisioner.gateway.usage.tally import Tally
+from tests.gateway.conftest import Stage, StageMaker, until
+from tests.gateway.stub import SECRET, Received, SteppedClock, make_key, make_route, make_snapshot
+
+FIELDS = {
+    "tenant", "key", "alias", "upstream_model", "replica", "path", "status", "outcome", "prompt_tokens",
+    "completion_tokens", "ttfb_ms", "duration_ms", "bytes_in", "bytes_out", "request_id",
+}  # fmt: skip
+ANSWER = json.dumps(
+    {"choices": [{"message": {"content": "SECRET-ANSWER"}}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+).encode()
+
+
+async def answer_with_usage(request: Received, writer: asyncio.StreamWriter) -> None:
+    """An engine that tells what it used."""
+    writer.write(
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)
+    )
+
+
+def spool(stage: Stage) -> Path:
+    """Where batches wait."""
+    assert stage.config.control is not None
+    return stage.config.control.snapshot_file.with_name("usage")
+
+
+def lost(gateway: Gateway) -> dict[str, int]:
+    """What was lost, by reason."""
+    return dict(gateway._path.counters.usage_lost)
+
+
+def has_lost(gateway: Gateway, counts: dict[str, int]) -> bool:
+    """Whether this was lost, and nothing else."""
+    return lost(gateway) == counts
+
+
+def actions(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the log tells, in words for machines."""
+    return [getattr(one, "action", "") for one in caplog.records]
+
+
+async def restarted(stage: Stage) -> Gateway:
+    """Another gateway with the same configuration, once the first has ended."""
+    await stage.gateway.close()
+    stage.gateway = await start_gateway(stage.config, clock=SteppedClock())
+    return stage.gateway
+
+
+async def test_record_says_who_where_and_how_and_holds_no_word_of_it(make_stage: StageMaker, tmp_path: Path) -> None:
+    """The usage file has a line per request with the fields of its contract, and no prompt, answer or key."""
+    path = tmp_path / "usage.jsonl"
+    async with make_stage(usage=UsageRecording(file=path)) as stage:
+        stage.replica.script = answer_with_usage
+        key = replace(make_key(team="red"), name="ci")
+        await stage.publish(make_snapshot(make_route(stage.backend), keys=(key,), version=3))
+        body = {"model": "chat", "messages": [{"role": "user", "content": "SECRET-PROMPT"}]}
+        answer = await stage.chat(body, headers={"X-Request-ID": "mine-1"})
+        assert answer.status == 200
+        await until(path.exists)
+        text = path.read_text()
+        told = json.loads(text)
+        assert set(told) >= FIELDS
+        assert told == {
+            **told,
+            "tenant": "acme",
+            "key": "ci",
+            "team": "red",
+            "alias": "chat",
+            "endpoint": "ep-acme-chat",
+            "upstream_model": "served/chat",
+            "replica": stage.backend.address,
+            "path": "/v1/chat/completions",
+            "status": 200,
+            "outcome": "ok",
+            "prompt_tokens": 3,
+            "completion_tokens": 2,
+            "bytes_in": len(stage.replica.received[0].body),
+            "bytes_out": len(ANSWER),
+            "request_id": "mine-1",
+            "at": "2026-01-01T00:00:00Z",
+        }
+        for secret in ("SECRET-PROMPT", "SECRET-ANSWER", SECRET, key.digest):
+            assert secret not in text
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_what_is_refused_is_recorded_and_a_wrong_key_is_a_count(make_stage: StageMaker, tmp_path: Path) -> None:
+    """An unknown model is a record without an endpoint, which the control plane does not get; a wrong key is none."""
+    path = tmp_path / "usage.jsonl"
+    async with make_stage(usage=UsageRecording(file=path)) as stage:
+        assert (await stage.chat(secret="tnt-wrong")).status == 401
+        assert (await stage.chat({"model": "\udcff" + "n" * 300})).status == 404
+        await stage.publish(make_snapshot(make_route(), version=3))
+        assert (await stage.chat()).status == 503
+        await until(lambda: path.exists() and path.read_bytes().count(b"\n") == 2)
+        unknown, shed = (json.loads(line) for line in path.read_text().splitlines())
+        assert (unknown["outcome"], unknown["status"], unknown["endpoint"]) == ("refused", 404, None)
+        assert len(unknown["alias"]) == 128
+        assert (shed["outcome"], shed["status"], shed["replica"], shed["bytes_out"]) == ("shed", 503, None, 0)
+        await until(lambda: len(stage.plane.records()) == 1)
+        assert stage.plane.records()[0]["endpoint"] == "ep-acme-chat"
+        assert stage.gateway._path.counters.answers[401] == 1
+
+
+async def test_record_appears_after_the_last_byte_and_a_slow_database_slows_no_request(stage: Stage) -> None:
+    """GW-07: requests take as long with a database that takes five seconds."""
+    stage.replica.script = answer_with_usage
+    stage.plane.usage_seconds = 5.0
+    began = time.monotonic()
+    for _ in range(50):
+        assert (await stage.chat()).status == 200
+    await until(lambda: stage.plane.batches == 1)
+    for _ in range(50):
+        assert (await stage.chat()).status == 200
+    assert time.monotonic() - began < 4.0
+    assert not stage.plane.records()
+    stage.plane.usage_seconds = 0.0
+    await stage.gateway.close()
+    assert len(stage.plane.records()) == 100
+    assert sum(record["prompt_tokens"] for record in stage.plane.records()) == 300
+
+
+class StuckSink:
+    """A disk that hangs."""
+
+    def __init__(self) -> None:
+        self.moves = asyncio.Event()
+        self.taken = 0
+
+    async def write(self, lines: Sequence[Line]) -> None:
+        await self.moves.wait()
+        self.taken += len(lines)
+
+    async def run(self) -> None:
+        """Nothing is left to be done later."""
+
+    async def close(self) -> None:
+        """Nothing is left to be done."""
+
+
+async def test_full_queue_is_counted_and_requests_go_on(stage: Stage) -> None:
+    """GW-08: with nobody to take them, records beyond the bound are dropped and counted, and requests are answered."""
+    accounting, sink = stage.gateway._accounting, StuckSink()
+    accounting._sinks = (sink,)
+    assert (await stage.chat()).status == 200
+    await until(lambda: accounting.waiting == 0)
+    end_request = _ending(stage)
+    for _ in range(QUEUE_RECORDS + 7):
+        end_request()
+    assert lost(stage.gateway) == {"QueueFull": 7}
+    assert (await stage.chat()).status == 200
+    assert lost(stage.gateway) == {"QueueFull": 8}
+    assert accounting.waiting == QUEUE_RECORDS
+    sink.moves.set()
+    await until(lambda: accounting.waiting == 0)
+    assert sink.taken == QUEUE_RECORDS + 1
+
+
+def _ending(stage: Stage) -> Callable[[], None]:
+    """What ends a request, as often as it is called."""
+    tally = Tally(stage.clock.now(), 0.0, make_key(), b"/v1/chat/completions", b"id")
+    tally.route = make_route(stage.backend)
+    return lambda: stage.gateway._accounting.record(tally, Outcome.OK, 1.0)
+
+
+async def test_usage_waits_for_the_control_plane_and_is_counted_once(stage: Stage) -> None:
+    """While the control plane is away batches wait on the disk; a restart sends them under the same id."""
+    stage.replica.script = answer_with_usage
+    stage.plane.usage_status = 503  # it counts, and its answer is lost
+    for _ in range(3):
+        await stage.chat()
+    await until(lambda: len(stage.plane.records()) == 3 or stage.plane.batches > 1)
+    await stage.chat()
+    await restarted(stage)
+    files = list(spool(stage).iterdir())
+    assert files
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
+    assert stat.S_IMODE(spool(stage).stat().st_mode) == 0o700
+    stage.plane.usage_status = 200
+    await until(lambda: not any(spool(stage).iterdir()), 10)
+    assert len(stage.plane.records()) == 4
+    assert stage.plane.batches > len(stage.plane.usage)
+    assert not lost(stage.gateway)
+
+
+async def test_what_waits_is_written_at_the_end(make_stage: StageMaker, tmp_path: Path) -> None:
+    """On drain the rest is flushed, to the file and to the control plane."""
+    path = tmp_path / "usage.jsonl"
+    async with make_stage(usage=UsageRecording(file=path)) as stage:
+        stage.replica.script = answer_with_usage
+        for _ in range(20):
+            await stage.chat()
+        await stage.gateway.close()
+        assert path.read_bytes().count(b"\n") == 20
+        assert len(stage.plane.records()) == 20
+        assert not any(spool(stage).iterdir())
+
+
+async def test_file_that_cannot_be_written_is_counted_and_told_once(
+    make_stage: StageMaker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "usage.jsonl"
+    folder.mkdir()
+    async with make_stage(usage=UsageRecording(file=folder)) as stage:
+        with caplog.at_level(logging.INFO, "provisioner.gateway.usage"):
+            for number in range(1, 4):
+                assert (await stage.chat()).status == 200
+                await until(partial(has_lost, stage.gateway, {"FileUnwritable": number}))
+            assert actions(caplog).count("usage_lost") == 1
+            folder.rmdir()
+            await stage.chat()
+            await until(lambda: folder.is_file() and folder.read_bytes().count(b"\n") == 1)
+        await until(lambda: len(stage.plane.records()) == 4)
+
+
+async def test_full_spool_is_counted(make_stage: StageMaker) -> None:
+    async with make_stage(usage=UsageRecording(spool_bytes=1000)) as stage:
+        stage.plane.usage_status = 503
+        stage.replica.script = answer_with_usage
+        for _ in range(3):
+            await stage.chat()
+            await until(lambda: stage.gateway._accounting.waiting == 0)
+        await until(lambda: lost(stage.gateway).get("SpoolFull", 0) >= 1)
+
+
+async def test_batch_that_is_refused_does_not_hold_up_those_behind_it(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.plane.usage_status = 422
+    await stage.chat()
+    await until(lambda: lost(stage.gateway) == {"BatchRefused": 1})
+    stage.plane.usage_status = 200
+    await stage.chat()
+    await until(lambda: len(stage.plane.usage) == 2)
+    assert "usage_refused" in actions(caplog)
+
+
+PROCESS = """
+import sys, time
+from pathlib import Path
+from provisioner.gateway.usage.record import Line
+from provisioner.gateway.usage.spool import Spool
+from provisioner.gateway.usage.tally import Tally
+spool = Spool(Path(sys.argv[1]), limit_bytes=10**6)
+spool.append([b'{"number":1}\\n', b'{"number":2}\\n'])
+print("written", flush=True)
+time.sleep(60)
+"""
+
+
+def test_killed_process_leaves_its_batch_to_the_next_and_a_live_one_keeps_it(tmp_path: Path) -> None:
+    """kill -9 keeps the spool."""
+    other = Spool(tmp_path / "spool", limit_bytes=10**6)
+    with subprocess.Popen([sys.executable, "-c", PROCESS, str(tmp_path / "spool")], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"written\n"
+            assert other.oldest() is None
+        finally:
+            process.kill()
+    batch = other.oldest()
+    assert batch is not None
+    assert list(batch.lines) == [b'{"number":1}', b'{"number":2}']
+    assert Spool(tmp_path / "spool", limit_bytes=10**6).oldest() == batch
+    other.remove(batch)
+    assert other.oldest() is None
