@@ -123,6 +123,19 @@ def upstream_broke() -> Refusal:
     return Refusal(502, "upstream_failed", "The model server broke off or could not be reached.", type="api_error")
 
 
+def upstream_auth() -> Refusal:
+    """502 for an engine that refuses the gateway: the caller's key is good, and 401 would say that it is not."""
+    message = "The model server refused the gateway's own credential."
+    return Refusal(502, "upstream_auth", message, type="api_error")
+
+
+def engine_error(status: int, text: str, retry_after: str | None) -> Refusal:
+    """What stands for an engine's error of `status` that is not JSON, `text` being what it said: 503 or else 502."""
+    message = f"The model server answered with the status: {status}" + (f" ({text})." if text else ".")
+    headers = (("Retry-After", retry_after),) if retry_after else ()
+    return Refusal(503 if status == 503 else 502, "upstream_error", message, type="api_error", headers=headers)
+
+
 def upstream_silent() -> Refusal:
     """504 for a replica that did not begin to answer in time."""
     return Refusal(504, "upstream_timeout", "The model server did not answer in time.", type="api_error")
@@ -132,6 +145,25 @@ def no_replica(alias: str) -> Refusal:
     """503 for an endpoint without a live replica."""
     message = f"No replica of the model is ready: {_shown(alias)}."
     return Refusal(503, "no_replica", message, type="api_error", headers=(("Retry-After", "5"),))
+
+
+def not_woken(alias: str) -> Refusal:
+    """503 for an endpoint that sleeps and was not woken in time."""
+    message = f"The model is asleep and has not started yet: {_shown(alias)}."
+    return _shed("model_starting", message, 15.0)
+
+
+def too_many_held(alias: str) -> Refusal:
+    """503 for a request for a sleeping endpoint that too many others wait for."""
+    message = f"The model is asleep, and too many requests wait for it to start: {_shown(alias)}."
+    return _shed("model_starting", message, 15.0)
+
+
+def budget_exhausted(alias: str) -> Refusal:
+    """429 for a request that could only go outside, where no more may be sent now."""
+    message = f"No replica of the model is ready, and no more requests may go elsewhere now: {_shown(alias)}."
+    headers = (("Retry-After", "60"),)
+    return Refusal(429, "fallback_exhausted", message, type="rate_limit_error", headers=headers)
 
 
 def queue_full(retry_after_seconds: float) -> Refusal:

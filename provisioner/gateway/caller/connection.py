@@ -8,6 +8,8 @@ closing on unread bytes would make the caller's system throw the answer away.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable, Iterable
 from email.utils import format_datetime
 from enum import Enum, auto
@@ -21,6 +23,7 @@ from provisioner.gateway.caller.request import Request, Service
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.refusal import Refusal, RefusedError, timed_out, too_many_connections
 
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _UNREAD_BYTES = 64 * 1024
 _LINGER_SECONDS = 2.0
 
@@ -63,6 +66,7 @@ class CallerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A customer has connected."""
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=0)  # so that `is_slow` means: not everything is out yet
         self.write = self._transport.write
         self._path.connections.add(self)
         self._enter(_IDLE, self._path.limits.header_seconds)
@@ -122,9 +126,12 @@ class CallerConnection(asyncio.Protocol):
         else:
             self._linger()
 
-    def abort(self) -> None:
-        """Breaks the connection off."""
+    def abort(self, *, visibly: bool) -> None:
+        """Breaks the connection off; `visibly` by a reset, where a plain end would look like the answer's."""
         self._request = self._exchange = None
+        connected = self._transport.get_extra_info("socket")
+        if visibly and connected is not None:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._transport.abort()
 
     def wait_at_most(self, seconds: float) -> None:
@@ -136,6 +143,8 @@ class CallerConnection(asyncio.Protocol):
     def expire(self, now: float) -> None:
         """Ends a silence that has lasted too long; `now` is the loop's time."""
         if now < self._deadline:
+            if self._exchange is not None:
+                self._exchange.keep_alive(now)
             return
         if self._exchange is not None:
             self._exchange.expire()

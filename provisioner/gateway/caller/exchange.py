@@ -1,22 +1,24 @@
-"""One request from the moment it is complete to the last byte of its answer.
+"""One request from the moment it can be routed to the last byte of its answer.
 
-Finds the route, waits for its turn, rewrites the model, takes the replicas in turn, sends the request once, and streams
-the answer back with back-pressure. However it ends, it ends in `_settle`: the place in the queue is given up and the
-notes are handed to accounting, once. The caller's leaving cancels the replica's work. `connection` makes one per
-request; it knows the connection only as a `Caller`.
+Finds the route, waits for its turn, has the request sent, and passes the answer on as it comes, no faster than the
+caller takes it. However it ends, it ends in `_settle`: the place in the queue is given up and the notes are handed to
+accounting, once; after a good end that is when the caller's system has taken the last byte. The caller's leaving
+cancels the replica's work. `connection` makes one per request; it knows the connection only as a `Caller`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from http import HTTPStatus
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from provisioner.domain.snapshot import Backend, Route
 from provisioner.domain.usage import Outcome
+from provisioner.gateway.caller.answer import Answer
+from provisioner.gateway.caller.engine_error import EngineError, is_misleading
+from provisioner.gateway.caller.header import wants_trailers
 from provisioner.gateway.caller.request import Request
+from provisioner.gateway.caller.sending import Sending
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.queueing.allowances import HeaderLines
 from provisioner.gateway.queueing.queue import Place
@@ -26,16 +28,11 @@ from provisioner.gateway.replica.upstream import UpstreamConnection
 from provisioner.gateway.usage.answer import AnswerReader, answer_reader
 from provisioner.gateway.usage.tally import Tally
 
-_log = logging.getLogger(__name__)
-
-_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
-_BODILESS = frozenset((204, 304))
-_NO_BACKENDS: Iterator[Backend] = iter(())
 _FOR_EVER = float("inf")
 
 
 class Caller(Protocol):
-    """The connection on which the answer goes out. `is_slow` while it has not taken what was sent."""
+    """The connection on which the answer goes out. `is_slow` while the system has not taken what was written."""
 
     is_slow: bool
     write: Callable[[bytes], None]
@@ -49,8 +46,9 @@ class Caller(Protocol):
         """The answer is complete."""
         ...
 
-    def abort(self) -> None:
-        """Breaks the connection off: the only honest end for an answer that has begun and cannot be completed."""
+    def abort(self, *, visibly: bool) -> None:
+        """Breaks the connection off: the only honest end for an answer that has begun and cannot be completed.
+        `visibly` where a plain end of the connection would look like the answer's."""
         ...
 
     def wait_at_most(self, seconds: float) -> None:
@@ -63,28 +61,24 @@ class Exchange:
 
     __slots__ = (
         "_answer",
-        "_asked",
-        "_backends",
-        "_body",
         "_caller",
-        "_connecting",
-        "_has_answered",
-        "_head",
+        "_engine_error",
+        "_has_copied",
         "_hold",
-        "_is_chunked",
         "_is_settled",
-        "_keep_alive",
         "_limit_lines",
         "_loop",
         "_path",
         "_place",
+        "_quiet_since",
+        "_reader",
         "_request",
         "_route",
+        "_sending",
         "_tally",
-        "_upstream",
     )
 
-    _answer: AnswerReader
+    _reader: AnswerReader
     _route: Route
 
     def __init__(self, path: DataPath, caller: Caller, request: Request) -> None:
@@ -96,17 +90,12 @@ class Exchange:
         self._place: Place | None = None
         self._hold: Hold | None = None
         self._limit_lines: HeaderLines = ()
-        self._asked: Backend | None = None
-        """The replica that is to answer; None as soon as `Replicas` was told what became of it."""
-        self._backends: Iterator[Backend] = _NO_BACKENDS
-        self._body: bytes | bytearray = b""
-        self._connecting: asyncio.Task[None] | None = None
-        self._upstream: UpstreamConnection | None = None
-        self._head: list[bytes] = []
-        self._has_answered = False
-        self._is_chunked = False
+        self._sending = Sending(path, request, self._tally)
+        self._answer: Answer | None = None
+        self._engine_error: EngineError | None = None
+        self._quiet_since = 0.0
+        self._has_copied = False
         self._is_settled = False
-        self._keep_alive = True
 
     def begin(self) -> None:
         """Finds the route and takes a place in its queue, or refuses the request."""
@@ -131,13 +120,16 @@ class Exchange:
         """The slot is there: the request goes on its way."""
         path, route = self._path, self._route
         backends = path.replicas.in_turn(route)
-        if not backends:
-            self._begin_rescue(route)
+        if backends:
+            self._send(backends, route.upstream_model)
             return
-        self._body = self._request.body.rewritten(route.upstream_model)
-        self._backends = iter(backends)
-        self._caller.wait_at_most(path.limits.upstream_header_seconds)
-        self._send_to_next()
+        try:
+            self._hold = path.rescue.begin(route, self._tally, self)
+        except RefusedError as error:
+            self._refuse(error.refusal, Outcome.SHED)
+        else:
+            if self._hold is not None:
+                self._caller.wait_at_most(_FOR_EVER)
 
     def shed(self, refusal: Refusal) -> None:
         """Nothing will come of it: the slot, or a replica, will not be there in time."""
@@ -152,10 +144,7 @@ class Exchange:
 
     def go_outside(self, target: Backend, model: str) -> None:
         """The request is allowed to go to `target` as `model`."""
-        self._body = self._request.body.rewritten(model)
-        self._backends = iter((target,))
-        self._caller.wait_at_most(self._path.limits.upstream_header_seconds)
-        self._send_to_next()
+        self._send((target,), model)
 
     # What the caller's connection calls.
 
@@ -164,118 +153,134 @@ class Exchange:
         self._stop()
         self._settle(Outcome.CLIENT_CANCELLED)
 
-    def _stop(self) -> None:
-        if self._hold is not None:
-            self._hold.leave()
-        if self._connecting is not None:
-            self._connecting.cancel()
-        if self._upstream is not None:
-            self._upstream.abandon()
-            self._upstream = None
-        if self._asked is not None:
-            self._path.replicas.left(self._asked)
-            self._asked = None
-
     def pause(self) -> None:
         """The caller cannot keep up."""
-        if self._upstream is not None:
-            self._upstream.pause_reading()
+        if self._sending.upstream is not None:
+            self._sending.upstream.pause_reading()
 
     def resume(self) -> None:
-        """The caller has caught up."""
-        if self._upstream is not None:
-            self._upstream.resume_reading()
+        """The caller has taken all that was written."""
+        if self._has_copied:
+            self._end_well()
+        elif self._sending.upstream is not None:
+            self._sending.upstream.resume_reading()
 
     def expire(self) -> None:
         """The deadline has passed."""
-        if self._has_answered and self._caller.is_slow:
+        if self._has_begun_answer() and self._caller.is_slow:
             self._path.counters.caller_left += 1  # it does not read: the replica, which waits for it, has not failed
             self._stop()
-            self._end_without_answer(upstream_silent(), Outcome.CLIENT_CANCELLED)
+            self._end_badly(upstream_silent(), Outcome.CLIENT_CANCELLED)
         else:
-            self._note_failure("Silence" if self._has_answered else "HeaderTimeout")
+            self._sending.broke("Silence" if self._has_begun_answer() else "HeaderTimeout")
             self._stop()
-            self._end_without_answer(upstream_silent(), Outcome.TIMED_OUT)
+            self._end_badly(upstream_silent(), Outcome.TIMED_OUT)
 
-    # What the replica's connection calls.
+    def keep_alive(self, now: float) -> None:
+        """Puts a comment into a stream of events that has been quiet for too long at `now`, the loop's time."""
+        answer, interval = self._answer, self._path.limits.comment_seconds
+        if answer is None or not interval or now < self._quiet_since + interval or self._caller.is_slow:
+            return
+        comment = answer.comment()
+        if comment:
+            self._quiet_since = now
+            self._caller.write(comment)
+
+    # What the replica's connection calls (its `Receiver`), and who sends to it (its `Sender`).
+
+    def sent(self, upstream: UpstreamConnection) -> None:
+        """The request is on its way."""
+        if self._caller.is_slow:
+            upstream.pause_reading()
+
+    def unreachable(self) -> None:
+        """None of the replicas can be reached; nothing was sent."""
+        self._end_badly(upstream_broke(), Outcome.UPSTREAM_FAILED)
 
     def begin_answer(self, status: int, lines: list[bytes], fields: Mapping[bytes, bytes]) -> None:
         """Takes the head of the answer: the lines to pass on and the fields of interest, by lower-case name."""
-        request, path, tally = self._request, self._path, self._tally
-        length = fields.get(b"content-length")
-        tally.status = status
+        path, request, tally = self._path, self._request, self._tally
         tally.first_byte = self._loop.time()
-        self._answer = answer_reader(status, fields, hides_usage=False)
-        self._keep_alive = request.keep_alive and not path.is_draining
+        if status >= 400 and is_misleading(status, fields):
+            self._engine_error = EngineError(status, fields)
+            return
+        tally.status = status
         path.counters.answers[status] += 1
-        head = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, *lines]
-        head += (b"x-request-id: ", request.request_id, b"\r\n", *self._limit_lines)
-        if length is not None:
-            head += (b"content-length: ", length, b"\r\n")
-        elif status not in _BODILESS:
-            if request.is_http_1_0:
-                self._keep_alive = False
-            else:
-                self._is_chunked = True
-                head.append(b"transfer-encoding: chunked\r\n")
-        if not self._keep_alive:
-            head.append(b"connection: close\r\n")
-        elif request.is_http_1_0:
-            head.append(b"connection: keep-alive\r\n")
-        head.append(b"\r\n")
-        self._head = head
+        self._reader = reader = answer_reader(status, fields, hides_usage=False)
+        self._answer = Answer(
+            request,
+            (status, lines, fields),
+            reader,
+            more_lines=self._limit_lines,
+            keep_alive=request.keep_alive and not path.is_draining,
+        )
 
     def relay(self, body: Sequence[bytes], *, complete: bool) -> None:
         """Passes on at once what has arrived of the answer."""
-        pieces = self._head
-        if self._has_answered:
-            pieces = []
-        self._has_answered = True
-        body = self._answer.read(body)
-        if complete:
-            body = (*body, *self._answer.finish())
-        self._tally.bytes_out += sum(map(len, body))
-        if not self._is_chunked:
-            pieces += body
-        elif body:
-            pieces += (b"%x\r\n" % sum(map(len, body)), *body, b"\r\n")
-        if not complete:
-            self._caller.wait_at_most(self._path.limits.silence_seconds)
-            self._caller.write(b"".join(pieces))
+        answer, caller = self._answer, self._caller
+        if answer is None:
+            self._read_engine_error(body, complete=complete)
             return
-        if self._is_chunked:
-            pieces.append(b"0\r\n\r\n")
-        if self._asked is not None:
-            self._path.replicas.answered(self._asked, self._tally.status)
-        self._upstream = self._asked = None
-        self._caller.write(b"".join(pieces))
-        self._settle(Outcome.OK)
-        self._caller.finish(keep_alive=self._keep_alive)
+        if not complete:
+            caller.wait_at_most(self._path.limits.silence_seconds)
+            self._quiet_since = self._loop.time()
+            caller.write(answer.next(body))
+            return
+        data = answer.last(body)
+        self._sending.answered(answer.status)
+        caller.write(data)
+        if caller.is_slow:
+            self._has_copied = True
+            caller.wait_at_most(self._path.limits.silence_seconds)
+        else:
+            self._end_well()
+
+    def take_trailers(self, lines: Sequence[bytes]) -> None:
+        """Takes the lines of the answer's trailers, which go to a caller who said that it wants them."""
+        if self._answer is not None and wants_trailers(self._request.withheld):
+            self._answer.take_trailers(lines)
 
     def upstream_failed(self, reason: str) -> None:
         """The replica broke off. What has been sent once is not sent again."""
-        self._note_failure(reason)
-        self._upstream = None
-        self._end_without_answer(upstream_broke(), Outcome.UPSTREAM_FAILED)
+        self._sending.broke(reason)
+        self._sending.upstream = None
+        self._end_badly(upstream_broke(), Outcome.UPSTREAM_FAILED)
 
     # Inside.
 
-    def _begin_rescue(self, route: Route) -> None:
-        try:
-            self._hold = self._path.rescue.begin(route, self._tally, self)
-        except RefusedError as error:
-            self._refuse(error.refusal, Outcome.SHED)
+    def _send(self, backends: Sequence[Backend], model: str) -> None:
+        self._caller.wait_at_most(self._path.limits.upstream_header_seconds)
+        self._sending.begin(self, backends, model)
+
+    def _has_begun_answer(self) -> bool:
+        return self._answer is not None and self._answer.has_begun
+
+    def _read_engine_error(self, body: Sequence[bytes], *, complete: bool) -> None:
+        error = self._engine_error
+        if error is None or (error.read(body) and not complete):
+            return
+        if not complete and self._sending.upstream is not None:
+            self._sending.upstream.abandon()
+        self._sending.answered(error.status)
+        self._refuse(error.refusal(), Outcome.UPSTREAM_FAILED)
+
+    def _stop(self) -> None:
+        if self._hold is not None:
+            self._hold.leave()
+        self._sending.cancel()
 
     def _settle(self, outcome: Outcome) -> None:
         """The request is over: its place is free and its notes are handed on. A second time does nothing."""
         if self._is_settled:
             return
         self._is_settled = True
-        tally = self._tally
-        if self._place is not None:
-            self._place.leave()
-        if self._has_answered:
-            tally.tokens = tokens = self._answer.tokens
+        tally, place = self._tally, self._place
+        self._place = self._hold = None  # they know us: who is done must not be kept by them
+        if place is not None:
+            place.leave()
+        if self._answer is not None:
+            tally.bytes_out = self._answer.bytes_out
+            tally.tokens = tokens = self._reader.tokens
             if (used := (tokens.prompt or 0) + (tokens.completion or 0)) > 0:
                 self._path.allowances.spend(tally.key, self._route, used)
         self._path.accounting.record(tally, outcome, self._loop.time())
@@ -285,73 +290,17 @@ class Exchange:
         self._settle(outcome)
         self._caller.refuse(refusal)
 
-    def _send_to_next(self) -> None:
-        """Sends to the next replica: on an open connection at once, else when a new one stands."""
-        for backend in self._backends:
-            self._asked = self._tally.backend = backend
-            self._path.replicas.began(backend)
-            upstream = self._path.pool.take(backend)
-            if upstream is None:
-                self._connecting = asyncio.create_task(self._connect(backend))
-            else:
-                self._send(upstream)
-            return
-        self._end_without_answer(upstream_broke(), Outcome.UPSTREAM_FAILED)
+    def _end_well(self) -> None:
+        self._settle(Outcome.OK)
+        self._caller.finish(keep_alive=self._answer is not None and self._answer.keep_alive)
 
-    async def _connect(self, backend: Backend) -> None:
-        try:
-            upstream = await self._path.pool.connect(backend)
-        except OSError as error:
-            self._connecting = None
-            self._note_failure("ConnectTimeout" if isinstance(error, TimeoutError) else "ConnectFailed", error)
-            self._send_to_next()
-        else:
-            self._connecting = None
-            self._send(upstream)
-
-    def _send(self, upstream: UpstreamConnection) -> None:
-        self._upstream = upstream
-        request, body = self._request, self._body
-        self._tally.bytes_in = len(body)
-        head = (
-            b"POST ",
-            request.target,
-            b" HTTP/1.1\r\nhost: ",
-            upstream.host,
-            b"\r\n",
-            *request.lines,
-            b"x-request-id: ",
-            request.request_id,
-            b"\r\n",
-            *request.trace_lines,
-            b"content-length: %d\r\n\r\n" % len(body),
-        )
-        self._body = b""
-        upstream.send(self, head, body)
-        del request.body  # an answer can take minutes
-        if self._caller.is_slow:
-            upstream.pause_reading()
-
-    def _end_without_answer(self, refusal: Refusal, outcome: Outcome) -> None:
-        if self._has_answered:
-            self._settle(outcome)
-            self._caller.abort()
-        else:
+    def _end_badly(self, refusal: Refusal, outcome: Outcome) -> None:
+        answer = self._answer
+        if answer is None or not answer.has_begun:
             self._refuse(refusal, outcome)
-
-    def _note_failure(self, reason: str, error: OSError | None = None) -> None:
-        backend, self._asked = self._asked, None
-        if backend is not None:
-            self._path.replicas.broke(backend, reason)
-        self._path.counters.upstream_failures[reason] += 1
-        _log.warning(
-            "asking a replica: %s",
-            reason,
-            extra={
-                "action": "upstream_failed",
-                "endpoint": self._route.endpoint,
-                "backend": backend.host if backend else None,
-                "request_id": self._request.request_id.decode(),
-                "error": str(error) if error else None,
-            },
-        )
+            return
+        event = b"" if self._caller.is_slow else answer.error_event(refusal)
+        if event:
+            self._caller.write(event)
+        self._settle(outcome)
+        self._caller.abort(visibly=answer.ends_with_connection)

@@ -33,9 +33,11 @@ _REWRITTEN = frozenset(
     (b"host", b"content-length", b"content-type", b"expect", b"x-request-id", b"traceparent", b"tracestate")
 )
 _WITHHELD_FROM_REPLICA = _HOP_BY_HOP | _CREDENTIALS | _REWRITTEN
-_WITHHELD_FROM_CALLER = _HOP_BY_HOP | {b"content-length", b"x-request-id"}
+_WITHHELD_FROM_CALLER = _HOP_BY_HOP | {b"content-length", b"x-request-id", b"set-cookie"}
+_NO_TRAILERS = _WITHHELD_FROM_CALLER | {b"content-type", b"content-encoding", b"content-range", b"www-authenticate"}
+"""What must not follow a body (RFC 9110, 6.5.1): framing, how the body is to be read, authentication."""
 _PRIORITY = b"priority"
-_TELLING = frozenset((b"content-type", b"content-encoding"))
+_TELLING = frozenset((b"content-type", b"content-encoding", b"retry-after"))
 _ONCE = frozenset((b"host", b"authorization", b"x-api-key", b"content-type", b"expect", b"transfer-encoding"))
 _HARMLESS_CONNECTION = frozenset((b"keep-alive", b"close"))
 
@@ -111,6 +113,16 @@ def response_lines(fields: Sequence[Field]) -> tuple[list[bytes], Mapping[bytes,
     if b"connection" in withheld and withheld[b"connection"] not in _HARMLESS_CONNECTION:
         lines = _without_named(fields, withheld[b"connection"], _WITHHELD_FROM_CALLER)
     return lines, withheld
+
+
+def wants_trailers(withheld: Mapping[bytes, bytes]) -> bool:
+    """Whether the caller said that it takes trailers (`TE: trailers`), without which they may be dropped."""
+    return b"trailers" in withheld.get(b"te", b"").lower().replace(b" ", b"").split(b",")
+
+
+def trailer_lines(fields: Sequence[Field]) -> list[bytes]:
+    """The lines of a replica's trailers that may go on."""
+    return [part for name, value in fields if name not in _NO_TRAILERS for part in (name, b": ", value, b"\r\n")]
 
 
 class Naming:

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import httptools
 
 from provisioner.domain.snapshot import Backend
-from provisioner.gateway.caller.header import Field, response_lines
+from provisioner.gateway.caller.header import Field, response_lines, trailer_lines
 from provisioner.gateway.config import Limits
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.replica.dialer import Dialer
@@ -33,6 +33,10 @@ class Receiver(Protocol):
 
     def relay(self, body: Sequence[bytes], *, complete: bool) -> None:
         """Takes the next pieces of the answer's body, the head being known."""
+        ...
+
+    def take_trailers(self, lines: Sequence[bytes]) -> None:
+        """Takes the header lines that follow the body, before the last piece is relayed."""
         ...
 
     def upstream_failed(self, reason: str) -> None:
@@ -155,7 +159,7 @@ class UpstreamConnection(asyncio.Protocol):
             raise ValueError
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Notes a header, or a trailer, which goes nowhere."""
+        """Notes a header or a trailer."""
         self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -182,8 +186,14 @@ class UpstreamConnection(asyncio.Protocol):
         """The answer is whole, unless it was an interim one."""
         if self._is_head_read:
             self._is_complete = True
-            self._is_reusable = self._parser.should_keep_alive()
+            # One that answers before it has the whole request may take the rest for the next one.
+            self._is_reusable = self._parser.should_keep_alive() and not self._has_unsent()
+            if self._fields and self._receiver is not None:
+                self._receiver.take_trailers(trailer_lines(self._fields))
             self._fields = []
+
+    def _has_unsent(self) -> bool:
+        return self._transport is None or self._transport.get_write_buffer_size() > 0
 
     def _fail(self, reason: str) -> None:
         receiver = self._receiver

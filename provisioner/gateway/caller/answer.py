@@ -1,0 +1,108 @@
+"""The answer of a replica in the form in which the caller gets it: the head, the framing, and an honest end.
+
+The body's bytes are the replica's own. Around them stand a head with our fields, chunks where no length is known,
+comments that keep a silent stream of events open, and an error event where such a stream breaks off. Made by `exchange`
+once the replica's head is read; writes nothing itself. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+from provisioner.gateway.caller.request import Request
+from provisioner.gateway.refusal import Refusal
+from provisioner.gateway.usage.answer import AnswerReader
+
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_BODILESS = frozenset((204, 304))
+_COMMENT = b": keep-alive\n\n"
+
+
+class Answer:
+    """One answer. `has_begun` once its head was given out; after it the connection goes on if `keep_alive`."""
+
+    __slots__ = ("_head", "_is_chunked", "_reader", "_trailers", "bytes_out", "has_begun", "keep_alive", "status")
+
+    def __init__(
+        self,
+        request: Request,
+        head: tuple[int, list[bytes], Mapping[bytes, bytes]],
+        reader: AnswerReader,
+        *,
+        more_lines: Sequence[bytes],
+        keep_alive: bool,
+    ) -> None:
+        """`head` is status, lines and fields of the replica's head; `more_lines` are ours."""
+        status, lines, fields = head
+        self.status = status
+        self.bytes_out = 0
+        self.has_begun = False
+        self._reader = reader
+        self._is_chunked = False
+        self._trailers: Sequence[bytes] = ()
+        made = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, *lines]
+        made += (b"x-request-id: ", request.request_id, b"\r\n", *more_lines)
+        length = fields.get(b"content-length")
+        if length is not None:
+            made += (b"content-length: ", length, b"\r\n")
+        elif status not in _BODILESS:
+            if request.is_http_1_0:
+                keep_alive = False
+            else:
+                self._is_chunked = True
+                made.append(b"transfer-encoding: chunked\r\n")
+        if not keep_alive:
+            made.append(b"connection: close\r\n")
+        elif request.is_http_1_0:
+            made.append(b"connection: keep-alive\r\n")
+        made.append(b"\r\n")
+        self.keep_alive = keep_alive
+        self._head = made
+
+    @property
+    def ends_with_connection(self) -> bool:
+        """Whether only the end of the connection tells the caller that the answer is complete."""
+        return not self._is_chunked and not self.keep_alive
+
+    def next(self, body: Sequence[bytes]) -> bytes:
+        """What the caller gets of the next pieces of the body, the head before the first ones."""
+        return b"".join(self._framed(self._reader.read(body)))
+
+    def last(self, body: Sequence[bytes]) -> bytes:
+        """Likewise for the last pieces, with the end of the framing."""
+        pieces = self._framed((*self._reader.read(body), *self._reader.finish()))
+        if self._is_chunked:
+            pieces += (b"0\r\n", *self._trailers, b"\r\n")
+        return b"".join(pieces)
+
+    def take_trailers(self, lines: Sequence[bytes]) -> None:
+        """Notes the trailers of the replica's answer; they go on where there are chunks to follow."""
+        self._trailers = lines
+
+    def comment(self) -> bytes:
+        """A comment to put between two events, if that is possible now; else nothing."""
+        if not (self.has_begun and self._is_chunked and self._reader.is_between_events):
+            return b""
+        return b"%x\r\n%b\r\n" % (len(_COMMENT), _COMMENT)
+
+    def error_event(self, refusal: Refusal) -> bytes:
+        """`refusal` as the last event of a stream of events that broke off between two of them; else nothing.
+
+        The chunks are not brought to their end after it: whoever does not know the event still sees the break.
+        """
+        if not (self.has_begun and self._reader.is_between_events):
+            return b""
+        event = b"event: error\ndata: " + refusal.body() + b"\n\n"
+        return b"%x\r\n%b\r\n" % (len(event), event) if self._is_chunked else event
+
+    def _framed(self, body: Sequence[bytes]) -> list[bytes]:
+        pieces = [] if self.has_begun else self._head
+        self.has_begun = True
+        size = sum(map(len, body))
+        self.bytes_out += size
+        if not self._is_chunked:
+            pieces += body
+        elif size:
+            pieces += (b"%x\r\n" % size, *body, b"\r\n")
+        return pieces
