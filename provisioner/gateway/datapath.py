@@ -5,6 +5,8 @@ One object per gateway, handed to every connection. The directory is replaced by
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -50,6 +52,13 @@ class DataPath:
     """Of the operator, shown on the customers' address; none unless the gateway stands alone."""
     is_draining: bool = False
     connections: set[CallerConnection] = field(default_factory=set)
+
+    def waiting(self) -> Mapping[str, int]:
+        """Requests that wait for a slot or a replica, by the id of every endpoint."""
+        routes = self.directory.snapshot.routes if self.directory is not None else ()
+        waiting = Counter({route.endpoint: 0 for route in routes})
+        waiting.update(endpoint for one in self.connections if (endpoint := one.waits_at()) is not None)
+        return waiting
 
     def use(self, directory: Directory) -> None:
         """Takes a new directory into use; requests that go on keep theirs."""

@@ -165,6 +165,12 @@ class Exchange:
         elif self._sending.upstream is not None:
             self._sending.upstream.resume_reading()
 
+    def waits_at(self) -> str | None:
+        """The id of the endpoint for whose slot or replica it waits; None before and after."""
+        if self._place is None or self._tally.backend is not None:
+            return None
+        return self._route.endpoint if self._hold is not None or not self._place.has_turn else None
+
     def expire(self) -> None:
         """The deadline has passed."""
         if self._has_begun_answer() and self._caller.is_slow:
@@ -225,8 +231,10 @@ class Exchange:
             caller.wait_at_most(self._path.limits.silence_seconds)
             self._quiet_since = self._loop.time()
             caller.write(answer.next(body))
+            self._note_first_token()
             return
         data = answer.last(body)
+        self._note_first_token()
         self._sending.answered(answer.status)
         caller.write(data)
         if caller.is_slow:
@@ -251,6 +259,10 @@ class Exchange:
     def _send(self, backends: Sequence[Backend], model: str) -> None:
         self._caller.wait_at_most(self._path.limits.upstream_header_seconds)
         self._sending.begin(self, backends, model)
+
+    def _note_first_token(self) -> None:
+        if self._tally.first_token is None and self._reader.has_content:
+            self._tally.first_token = self._loop.time()
 
     def _has_begun_answer(self) -> bool:
         return self._answer is not None and self._answer.has_begun

@@ -64,6 +64,12 @@ GAUGES = (
     Metric(name="tenantry_gateway_connections", kind="gauge", help="Connections of customers."),
     Metric(name="tenantry_gateway_body_bytes", kind="gauge", help="Bytes of requests' bodies that are held."),
     Metric(
+        name="tenantry_gateway_waiting_requests",
+        kind="gauge",
+        help="Requests that wait for a slot or for a replica; the signal gateway-queue looks at it.",
+        labels=("endpoint",),
+    ),
+    Metric(
         name="tenantry_gateway_usage_waiting", kind="gauge", help="Usage records in memory, which wait to be written."
     ),
     Metric(

@@ -64,6 +64,7 @@ class OperatorPages:
             "connections": len(self._path.connections),
             "body_bytes": self._path.body_memory.held_bytes,
             "usage_waiting": self._path.accounting.waiting,
+            "waiting_requests": self._path.waiting(),
             "replicas": self._path.replicas.by_state(),
             "endpoint_replicas_out": self._path.replicas.out_by_endpoint(),
         }
