@@ -24,7 +24,8 @@ async def samples(stage: Stage, name: str) -> dict[frozenset[tuple[str, str]], f
     for line in text.splitlines():
         if line.startswith("#"):
             continue
-        assert (match := LINE.fullmatch(line)), line
+        match = LINE.fullmatch(line)
+        assert match is not None, line
         if match[1] == name:
             found[frozenset(LABEL.findall(match[2] or ""))] = float(match[3])
     return found
