@@ -1,0 +1,95 @@
+"""What a record and the histograms tell of a request, and what they never do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from provisioner.admission.usage import UsageRecordForm
+from provisioner.domain.snapshot import Backend, Fallback, KeyDigest
+from provisioner.domain.usage import Outcome
+from provisioner.gateway.usage.measures import Measures
+from provisioner.gateway.usage.record import record_of
+from provisioner.gateway.usage.tally import Tally, Tokens
+from tests.gateway.stub import NOW, make_key, make_route
+
+OUTSIDE = Backend(host="api.example.com", address="api.example.com:443", is_public=True)
+FALLBACK = Fallback(policy="outside", is_enabled=True, is_acknowledged=True, target=OUTSIDE, model="their-model")
+
+
+def tally(*, key: KeyDigest | None = None, path: bytes = b"/v1/chat/completions") -> Tally:
+    """The notes of a request that was answered."""
+    notes = Tally(NOW, 10.0, key or make_key(), path, b"req-1")
+    notes.alias = "chat"
+    notes.route = make_route(alias="chat")
+    notes.status = 200
+    return notes
+
+
+def test_record_is_as_the_control_plane_takes_it() -> None:
+    notes = tally(key=replace(make_key(team="red"), name="key-1"))
+    notes.tokens = Tokens(1, 2, "stop")
+    notes.target, notes.denial = "outside", "BudgetUsedUp"
+    form = UsageRecordForm.model_validate_json(orjson.dumps(record_of(notes, Outcome.OK, 12.5)))
+    told = form.record()
+    assert (told.tenant, told.endpoint, told.key, told.team) == ("acme", "ep-acme-chat", "key-1", "red")
+    assert (told.prompt_tokens, told.completion_tokens, told.duration_ms) == (1, 2, 2500.0)
+    assert (told.request_id, told.target, told.denial) == ("req-1", "outside", "BudgetUsedUp")
+
+
+def test_key_without_a_name_is_told_by_its_digest_and_nobody_s_as_anonymous() -> None:
+    assert record_of(tally(), Outcome.OK, 11.0)["key"] == make_key().digest
+    stranger = KeyDigest(digest="", tenant="")
+    told = record_of(tally(key=stranger), Outcome.OK, 11.0)
+    assert (told["key"], told["tenant"]) == ("anonymous", "acme")
+    assert UsageRecordForm.model_validate_json(orjson.dumps(told))
+
+
+def test_request_that_went_outside_is_told_with_the_model_that_was_asked_there() -> None:
+    notes = tally()
+    notes.route = replace(make_route(alias="chat"), fallback=FALLBACK)
+    assert record_of(notes, Outcome.OK, 11.0)["upstream_model"] == "served/chat"
+    notes.target, notes.backend = "outside", OUTSIDE
+    told = record_of(notes, Outcome.OK, 11.0)
+    assert (told["upstream_model"], told["replica"]) == ("their-model", "api.example.com:443")
+
+
+@pytest.mark.parametrize("alias", ["x" * 1000, "\ud800", "ä\udfff"])
+def test_what_a_caller_wrote_is_bounded_and_always_a_line_of_json(alias: str) -> None:
+    notes = tally(path=b"/v1/" + b"y" * 1000 + b"?key=secret")
+    notes.alias, notes.route = alias, None
+    line = orjson.dumps(record_of(notes, Outcome.REFUSED, 11.0))
+    assert len(line) < 1000
+    assert b"secret" not in line
+
+
+def test_endpoints_beyond_the_bound_are_measured_together() -> None:
+    measures = Measures()
+    for number in range(1000):
+        notes = tally()
+        notes.route = replace(make_route(alias="chat"), endpoint=f"ep-{number}")
+        measures.observe(notes, Outcome.OK, 10.5)
+    counts = [line for line in measures.lines() if line.startswith("gen_ai_server_request_duration_seconds_count")]
+    assert len(counts) == 201
+    assert sum(int(line.rpartition(" ")[2]) for line in counts) == 1000
+    assert [line.rpartition(" ")[2] for line in counts if 'endpoint="other"' in line] == ["800"]
+
+
+@pytest.mark.parametrize(
+    ("path", "operation"),
+    [
+        (b"/v1/chat/completions?x=1", "chat"),
+        (b"/v1/responses", "chat"),
+        (b"/v1/completions", "text_completion"),
+        (b"/v1/embeddings", "embeddings"),
+        (b"/v1/audio/transcriptions", "transcription"),
+        (b"/v1/whatever/they/like", "other"),
+    ],
+)
+def test_paths_are_told_as_operations(path: bytes, operation: str) -> None:
+    measures = Measures()
+    measures.observe(tally(path=path), Outcome.OK, 10.5)
+    [line] = [line for line in measures.lines() if line.startswith("gen_ai_server_request_duration_seconds_count")]
+    assert f'gen_ai_operation_name="{operation}"' in line

@@ -1,0 +1,105 @@
+"""The spool: complete batches, oldest first, within their bounds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from provisioner.gateway.usage.spool import BATCH_RECORDS, Spool, SpoolFullError
+
+LINE = b'{"a":1}\n'
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    """A spool of a megabyte."""
+    return Spool(tmp_path / "usage", limit_bytes=10**6)
+
+
+def test_batch_keeps_its_id_and_takes_no_more_once_it_was_given_out(spool: Spool) -> None:
+    spool.append([LINE])
+    spool.append([LINE, LINE])
+    first = spool.oldest()
+    assert first is not None
+    assert len(first.lines) == 3
+    spool.append([LINE])
+    assert spool.oldest() == first
+    spool.remove(first)
+    second = spool.oldest()
+    assert second is not None
+    assert second.id != first.id
+    assert len(second.lines) == 1
+    spool.remove(second)
+    assert spool.oldest() is None
+    assert spool.size_bytes() == 0
+
+
+def test_no_batch_is_larger_than_the_control_plane_takes(spool: Spool) -> None:
+    for _ in range(5):
+        spool.append([LINE] * 400)
+    long = b'{"a":"' + b"x" * 500_000 + b'"}\n'
+    spool.append([long])
+    sizes = []
+    while batch := spool.oldest():
+        sizes.append(len(batch.lines))
+        assert sum(map(len, batch.lines)) <= 768 * 1024
+        spool.remove(batch)
+    assert sum(sizes) == 2001
+    assert max(sizes) <= BATCH_RECORDS
+
+
+def test_batches_come_in_the_order_in_which_they_were_made(spool: Spool, tmp_path: Path) -> None:
+    names: list[str] = []
+    for number in range(3):
+        spool.append([b'{"number":%d}\n' % number])
+        spool.seal()
+        [new] = {path.name for path in (tmp_path / "usage").iterdir()} - set(names)
+        names.append(new)
+        os.utime(tmp_path / "usage" / new, (number + 1, number + 1))
+    found: list[bytes] = []
+    while batch := spool.oldest():
+        found += batch.lines
+        spool.remove(batch)
+    assert found == [b'{"number":%d}' % number for number in range(3)]
+
+
+def test_beyond_its_bound_nothing_is_added_until_there_is_room(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "usage", limit_bytes=20)
+    spool.append([LINE, LINE])
+    with pytest.raises(SpoolFullError):
+        spool.append([LINE])
+    batch = spool.oldest()
+    assert batch is not None
+    assert len(batch.lines) == 2
+    spool.remove(batch)
+    spool.append([LINE])
+
+
+def test_line_that_a_lost_machine_wrote_in_part_is_left_out(spool: Spool, tmp_path: Path) -> None:
+    (tmp_path / "usage").mkdir()
+    (tmp_path / "usage" / "torn.open").write_bytes(LINE + b'{"a":')
+    batch = spool.oldest()
+    assert batch is not None
+    assert batch.id == "torn"
+    assert list(batch.lines) == [LINE[:-1]]
+    (tmp_path / "usage" / "torn.batch").write_bytes(b"")
+    assert spool.oldest() is None
+    assert not list((tmp_path / "usage").iterdir())
+
+
+def test_spools_of_two_processes_in_one_folder_do_not_take_each_other_s_open_batch(tmp_path: Path) -> None:
+    one, other = (Spool(tmp_path, limit_bytes=1000) for _ in range(2))
+    one.append([LINE])
+    assert other.oldest() is None
+    other.append([LINE, LINE])
+    mine = other.oldest()
+    assert mine is not None
+    assert len(mine.lines) == 2
+    one.append([LINE])
+    one.seal()
+    other.remove(mine)
+    theirs = other.oldest()
+    assert theirs is not None
+    assert len(theirs.lines) == 2
