@@ -33,7 +33,7 @@ async def publish(attempt: EndpointAttempt) -> Done | Wait:
     backends = await published(attempt, endpoint)
     wanted = wanted_replicas(endpoint.plan)
     if len(backends) < wanted:
-        attempt.world.wake_reconciler()
+        attempt.world.wake_reconciler(endpoint.id)
         message = f"live replicas in the snapshot: {len(backends)} of {wanted}"
         return await _unproven(attempt, endpoint, StageState.PENDING, "SnapshotPending", message)
     trouble = await prove(attempt, endpoint, backends)

@@ -101,7 +101,7 @@ async def _send_off(attempt: EndpointAttempt, plan: EndpointPlan, pod: Manifest)
         await tenant.delete(ObjectRef(LEASE, name, TENANT_NAMESPACE), fence=attempt.fence)
     backends = await published(attempt, await load_endpoint(attempt))
     if plan.replica_host(_ordinal(name)) in {backend.host for backend in backends}:
-        attempt.world.wake_reconciler()
+        attempt.world.wake_reconciler(plan.endpoint)
         return wait_for(attempt, attempt.step, reason="SnapshotPending", message=f"still in the directory: {name}")
     ref, now = ObjectRef(POD, name, TENANT_NAMESPACE), attempt.world.clock.now()
     since = _leaving_since(attempt, pod)
@@ -137,7 +137,7 @@ async def _unproven(attempt: EndpointAttempt, plan: EndpointPlan, pod: Manifest)
         return _waiting(attempt, plan, f"{name}: {probed.message}")
     named = {found.host for found in await published(attempt, await load_endpoint(attempt))}
     if backend.host not in named:
-        attempt.world.wake_reconciler()
+        attempt.world.wake_reconciler(plan.endpoint)
         return _waiting(attempt, plan, f"not in the route directory yet: {name}")
     return None
 

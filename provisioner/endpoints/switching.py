@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from provisioner.domain.endpoint import Change
+from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
 from provisioner.domain.snapshot import Route
 from provisioner.endpoints.progress import load_endpoint, save_endpoint, wait_for, waited_seconds
@@ -57,5 +58,5 @@ def _differs(routes: Sequence[Route], plan: EndpointPlan, replicas: int) -> str 
 
 
 def _pending(attempt: EndpointAttempt, message: str) -> Wait:
-    attempt.world.wake_reconciler()
+    attempt.world.wake_reconciler(EndpointId(attempt.operation.subject))
     return wait_for(attempt, attempt.step, reason="SnapshotPending", message=message)

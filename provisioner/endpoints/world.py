@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from provisioner.catalog.site import Site
 from provisioner.delivery.interface import Delivery
 from provisioner.domain.clock import Clock
-from provisioner.domain.ids import Ids
+from provisioner.domain.ids import EndpointId, Ids
 from provisioner.domain.plan import EndpointPlan
 from provisioner.operations.step import Attempt
 from provisioner.platform.interface import Cluster, Clusters, Manifest
@@ -37,13 +37,22 @@ class Rendering(Protocol):
         ...
 
 
-def _nobody() -> None:
+def _nobody(_: EndpointId | None = None) -> None:
     """Whom to tell where the reconciler runs in another process: it looks by itself."""
+
+
+class WakeReconciler(Protocol):
+    """Tells whoever publishes the route directory that there is news."""
+
+    def __call__(self, endpoint: EndpointId | None = None, /) -> None:
+        """Publish now; look at this endpoint first."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """The outside of the endpoint verbs. `wake_reconciler` is called where a step waits for the next snapshot."""
+    """The outside of the endpoint verbs. `wake_reconciler` is called where a step waits for the next snapshot, with the
+    endpoint where it waits for a look at its replicas."""
 
     clusters: Clusters
     delivery: Delivery
@@ -53,7 +62,7 @@ class World:
     site: Site
     clock: Clock
     ids: Ids
-    wake_reconciler: Callable[[], None] = _nobody
+    wake_reconciler: WakeReconciler = _nobody
 
     def tenant(self, plan: EndpointPlan) -> Cluster:
         """The endpoint's tenant cluster."""

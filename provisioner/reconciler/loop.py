@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,15 +34,17 @@ from provisioner.domain.route import (
 from provisioner.domain.snapshot import Snapshot
 from provisioner.platform.interface import Clusters
 from provisioner.reconciler.observe import observe_serving
-from provisioner.reconciler.remembered import Remembered
+from provisioner.reconciler.remembered import Remembered, RememberedEndpoints
 from provisioner.store.interface import Store
 
 _log = logging.getLogger(__name__)
 
 _OBSERVE_SECONDS = 1.0
 _REST_SECONDS = 0.2
-"""Between two looks at least, however often one is asked for."""
+"""Between two looks at endpoints that are waited for; those that come together are looked at together."""
 _PUBLISH_SECONDS = 0.5
+_REST_SHARE = 3.0
+"""Of the time that publishing took, before the next: a directory of thousands takes tenths of a second."""
 _LOOKS_PER_SECOND = 100
 """A look costs milliseconds: a large fleet is looked at less often, not at the cost of the API beside it."""
 _MISSED = {"action": "reconcile_missed"}
@@ -81,7 +84,7 @@ class Reconciler:
         self._store = store
         self._clock = clock
         self._scoped = list if team_scoping else without_teams
-        self._endpoints = Remembered(store.endpoints)
+        self._endpoints = RememberedEndpoints(store.endpoints)
         self._keys = Remembered(store.keys)
         self._fallbacks = Remembered(store.fallbacks)
         self._policies = policies
@@ -92,17 +95,21 @@ class Reconciler:
         self._unobserved: Mapping[EndpointId, str] = {}
         self._news = asyncio.Event()
         self._asked = asyncio.Event()
+        self._awaited: set[EndpointId] = set()
         self.succeeded: dict[str, datetime] = {}
 
-    def wake(self) -> None:
-        """Publish now, and observe now, rather than at the next turn."""
+    def wake(self, endpoint: EndpointId | None = None, /) -> None:
+        """Publish now rather than at the next turn, and look at the endpoint now, where somebody waits for one."""
         self._news.set()
-        self._asked.set()
+        if endpoint is not None:
+            self._awaited.add(endpoint)
+            self._asked.set()
 
     async def run(self) -> None:
         """Observe and publish until cancelled."""
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._observe_for_ever())
+            loops.create_task(self._observe_awaited_for_ever())
             loops.create_task(self._publish_for_ever())
 
     async def observe(self) -> None:
@@ -111,8 +118,17 @@ class Reconciler:
         seen = await observe_serving(self._clusters, endpoints, clock=self._clock)
         self._tell(seen.unobserved)
         known = {endpoint.id for endpoint in endpoints}
-        kept = {endpoint: found for endpoint, found in self._serving.items() if endpoint in known}
-        merged = {**kept, **seen.serving}
+        self._take({endpoint: found for endpoint, found in self._serving.items() if endpoint in known}, seen.serving)
+
+    async def observe_awaited(self) -> None:
+        """Look at the endpoints that somebody waits for."""
+        awaited, self._awaited = self._awaited, set()
+        endpoints = [endpoint for endpoint in await self._endpoints.rows() if endpoint.id in awaited]
+        seen = await observe_serving(self._clusters, endpoints, clock=self._clock)
+        self._take(self._serving, seen.serving)
+
+    def _take(self, kept: Mapping[EndpointId, Serving], seen: Mapping[EndpointId, Serving]) -> None:
+        merged = {**kept, **seen}
         if merged != self._serving:
             self._serving = merged
             self._news.set()
@@ -153,16 +169,22 @@ class Reconciler:
 
     async def _observe_for_ever(self) -> None:
         while True:
-            self._asked.clear()
             await self._attempt("observing", self.observe)
-            rest = max(_REST_SECONDS, len(self._serving) / _LOOKS_PER_SECOND)
-            await asyncio.sleep(rest)
-            await _told(self._asked, within_seconds=max(0.0, _OBSERVE_SECONDS - rest))
+            await asyncio.sleep(max(_OBSERVE_SECONDS, len(self._serving) / _LOOKS_PER_SECOND))
+
+    async def _observe_awaited_for_ever(self) -> None:
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            await self._attempt("observing", self.observe_awaited)
+            await asyncio.sleep(_REST_SECONDS)
 
     async def _publish_for_ever(self) -> None:
         while True:
             self._news.clear()
+            started = time.monotonic()
             await self._attempt("publishing", self.publish)
+            await asyncio.sleep(min((time.monotonic() - started) * _REST_SHARE, _PUBLISH_SECONDS))
             await _told(self._news, within_seconds=_PUBLISH_SECONDS)
 
     async def _attempt(self, doing: str, turn: Callable[[], Awaitable[object]]) -> None:

@@ -29,9 +29,22 @@ async def record_endpoint_change(
     version = await count_change(connection, ENDPOINTS)
     if not removed:
         await connection.execute(update(ENDPOINTS).where(ENDPOINTS.c.id == endpoint).values(version=version))
+    await tell_watches(connection, endpoint, tenant=tenant, version=version, now=now, removed=removed)
+    return version
+
+
+async def tell_watches(
+    connection: AsyncConnection,
+    endpoint: EndpointId,
+    *,
+    tenant: str,
+    version: int,
+    now: datetime,
+    removed: bool = False,
+) -> None:
+    """The entry of a change that was counted as `version`."""
     entry = {"version": version, "endpoint": endpoint, "tenant": tenant, "removed": removed, "at": now}
     await connection.execute(insert(CHANGED_ENDPOINTS).values(entry))
-    return version
 
 
 async def read_changes(connection: AsyncConnection, table: Table) -> int:

@@ -13,14 +13,16 @@ from provisioner.domain.errors import InvariantError, NotFoundError
 from provisioner.domain.ids import EndpointId, OperationId
 from provisioner.domain.lease import Fence
 from provisioner.domain.page import Page, Position
-from provisioner.store.changes import read_changes, record_endpoint_change
+from provisioner.store.changes import count_change, read_changes, record_endpoint_change, tell_watches
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
-from provisioner.store.interface import EndpointChange
+from provisioner.store.interface import EndpointChange, EndpointsSince
 from provisioner.store.paging import Order
 from provisioner.store.rows import endpoint_from, value_or_error, values_only
 from provisioner.store.schema import CHANGED_ENDPOINTS, ENDPOINTS
 
+_MANY = 1000
+"""Changes after which reading every row is as good."""
 _ORDER = Order((ENDPOINTS.c.tenant, ENDPOINTS.c.name))
 
 
@@ -89,6 +91,21 @@ class SqlEndpoints:
             oldest = await connection.scalar(select(func.min(CHANGED_ENDPOINTS.c.version)))
         return version == newest or (oldest is not None and oldest - 1 <= version < newest)
 
+    async def since(self, version: int) -> EndpointsSince | None:
+        """See EndpointStore."""
+        later = select(CHANGED_ENDPOINTS).where(CHANGED_ENDPOINTS.c.version > version)
+        async with self._database.read() as connection:
+            newest = await read_changes(connection, ENDPOINTS)
+            if newest - version > _MANY:
+                return None
+            entries = (await connection.execute(later.order_by(CHANGED_ENDPOINTS.c.version))).all()
+            if sum(1 for entry in entries if entry.version <= newest) != newest - version:
+                return None
+            changed = ENDPOINTS.c.id.in_({entry.endpoint for entry in entries})
+            rows = (await connection.execute(select(ENDPOINTS).where(changed))).all()
+        removed = [entry.endpoint for entry in entries if entry.removed]
+        return EndpointsSince(rows=values_only([value_or_error(endpoint_from, row) for row in rows]), removed=removed)
+
     async def save(self, endpoint: Endpoint, *, operation: OperationId, fence: Fence) -> None:
         """See EndpointStore."""
         now = self._clock.now()
@@ -105,10 +122,11 @@ class SqlEndpoints:
         }
         async with self._database.write() as connection:
             await hold(connection, operation, fence, now=now)
-            statement = update(ENDPOINTS).where(ENDPOINTS.c.id == endpoint.id).values(observed)
+            version = await count_change(connection, ENDPOINTS)
+            statement = update(ENDPOINTS).where(ENDPOINTS.c.id == endpoint.id).values({**observed, "version": version})
             if (await connection.execute(statement)).rowcount == 0:
                 raise _unknown(endpoint.id)
-            await record_endpoint_change(connection, endpoint.id, tenant=endpoint.tenant, now=now)
+            await tell_watches(connection, endpoint.id, tenant=endpoint.tenant, version=version, now=now)
 
     async def remove(self, endpoint: EndpointId, *, operation: OperationId, fence: Fence) -> None:
         """See EndpointStore."""

@@ -170,6 +170,14 @@ class OperationStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointsSince:
+    """The endpoints that changed and are there, and the ids of those that were removed."""
+
+    rows: Sequence[Endpoint]
+    removed: Sequence[EndpointId]
+
+
 class EndpointStore(Protocol):
     """Rows of endpoints."""
 
@@ -205,6 +213,10 @@ class EndpointStore(Protocol):
 
     async def remembers(self, version: int) -> bool:
         """Whether every change after the version is still known: the oldest are dropped after a while."""
+        ...
+
+    async def since(self, version: int) -> EndpointsSince | None:
+        """What changed after the version; None where that is a great deal, or not all known any more."""
         ...
 
     async def save(self, endpoint: Endpoint, *, operation: OperationId, fence: Fence) -> None:

@@ -20,13 +20,16 @@ class SqlSnapshots:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._newest: Snapshot | None = None
 
     async def current(self) -> Snapshot | None:
-        """See SnapshotStore."""
+        """See SnapshotStore. A version is decoded once."""
+        if self._newest is not None and self._newest.version == await self.version():
+            return self._newest
         async with self._database.read() as connection:
             body = await connection.scalar(select(SNAPSHOTS.c.body))
-        snapshot: Snapshot | None = decoded(body, column="body", of="the snapshot")
-        return snapshot
+        self._newest = decoded(body, column="body", of="the snapshot")
+        return self._newest
 
     async def version(self) -> int | None:
         """See SnapshotStore."""

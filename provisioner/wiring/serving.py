@@ -36,6 +36,7 @@ from provisioner.domain.role import Role
 from provisioner.endpoints.orphans import OrphanSurvey
 from provisioner.endpoints.submit import new_delete
 from provisioner.endpoints.verbs import endpoint_verbs
+from provisioner.endpoints.world import WakeReconciler
 from provisioner.endpoints.world import World as EndpointWorld
 from provisioner.operations.verb import Verbs
 from provisioner.operations.worker import Worker
@@ -66,7 +67,7 @@ class _Outside:
     clusters: LightkubeClusters
     pack: Pack
     site: Site
-    wake_reconciler: Callable[[], None]
+    wake_reconciler: WakeReconciler
 
 
 async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event) -> None:

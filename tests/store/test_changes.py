@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pydantic import TypeAdapter
 
-from provisioner.domain.ids import EndpointId, KeyId
+from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.snapshot import KeyDigest, Snapshot
 from provisioner.store.interface import Records
 from provisioner.store.sql import SqlStore
@@ -106,3 +106,35 @@ async def test_changes_are_told_in_order_until_they_are_forgotten(store: SqlStor
         True,
         False,
     ]
+
+
+@pytest.mark.usefixtures("made")
+async def test_what_changed_since_a_version_is_read_alone(store: SqlStore, clock: SteppedClock) -> None:
+    await store.operations.submit(operation(), endpoint=endpoint())
+    seen = await store.endpoints.changes()
+    other = endpoint(id=EndpointId("ep-b"), name="other")
+    made = operation(id=OperationId("op-b"), subject="ep-b", next_attempt_at=NOON.replace(year=2030))
+    await store.operations.submit(made, endpoint=other)
+    found = await store.endpoints.since(seen)
+    assert found and ([row.id for row in found.rows], list(found.removed)) == (["ep-b"], [])
+    seen = await store.endpoints.changes()
+    found = await store.endpoints.since(seen)
+    assert found and (list(found.rows), list(found.removed)) == ([], [])
+    await store.operations.submit(delete_operation(), endpoint=replace(endpoint(), generation=2))
+    id_, fence = await claim(store, clock)
+    await store.endpoints.remove(EndpointId("ep-a"), operation=id_, fence=fence)
+    found = await store.endpoints.since(seen)
+    assert found and (list(found.rows), list(found.removed)) == ([], ["ep-a"])
+
+
+@pytest.mark.usefixtures("made")
+async def test_whoever_has_not_all_changes_reads_every_row(store: SqlStore, clock: SteppedClock) -> None:
+    await store.operations.submit(operation(), endpoint=endpoint())
+    before = await store.endpoints.changes()
+    id_, fence = await claim(store, clock)
+    for message in ("one", "two"):
+        await store.endpoints.save(endpoint(message=message), operation=id_, fence=fence)
+    assert await store.endpoints.since(before)
+    while await store.records.trim(Records.CHANGED_ENDPOINTS, clock.advance(3600), limit=1):
+        pass
+    assert await store.endpoints.since(before) is None

@@ -146,7 +146,7 @@ async def test_wake_is_answered_by_a_look_at_the_replicas(
     running = asyncio.create_task(laptop.reconciler.run())
     await until(lambda: _has_host(laptop, False))  # its first look is over, the next is far
     lease(laptop, 0)["renewTime"] = renewed
-    laptop.reconciler.wake()
+    laptop.reconciler.wake(ENDPOINT)
     await until(lambda: _has_host(laptop, True))
     running.cancel()
     await asyncio.wait([running])
@@ -229,6 +229,7 @@ async def test_nothing_is_read_again_while_nothing_changed(
 
     for rows in (laptop.store.endpoints, laptop.store.keys):
         monkeypatch.setattr(rows, "list", counted)
+    monkeypatch.setattr(laptop.store.endpoints, "since", counted)
     monkeypatch.setattr(laptop.store.snapshots, "current", counted)
     assert await look(laptop) is settled
     assert reads == 0
