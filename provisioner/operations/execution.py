@@ -76,9 +76,11 @@ class Execution(Generic[WorldT]):
             if self.operation.attempts > MAX_ATTEMPTS:
                 return turn_after_losses(self.operation, step.name, self.clock.now())
             try:
-                await self._begin(step.name)
+                is_first = self._begin(step.name)
                 outcome = await _run_bounded(step, self._attempt(step.name))
                 if isinstance(outcome, Wait):
+                    if is_first:
+                        await self._record(self.operation.step(step.name))
                     return self._after_wait(outcome)
                 await self._finish(step.name, outcome)
             except Exception as error:
@@ -88,10 +90,15 @@ class Execution(Generic[WorldT]):
     def _steps(self) -> tuple[Step[WorldT], ...]:
         return self.definition.steps_of(self.operation)
 
-    async def _begin(self, name: str) -> None:
+    def _begin(self, name: str) -> bool:
+        """Note when the step was begun, and whether that is just now. It is stored with what becomes of the step: most
+        are over in milliseconds."""
         record = self.operation.step(name)
-        if record.started_at is None:
-            await self._record(replace(record, attempts=self.operation.attempts, started_at=self.clock.now()))
+        if record.started_at is not None:
+            return False
+        begun = replace(record, attempts=self.operation.attempts, started_at=self.clock.now())
+        self.operation = _with_record(self.operation, begun)
+        return True
 
     async def _finish(self, name: str, done: Done) -> None:
         record = replace(

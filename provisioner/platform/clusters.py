@@ -8,7 +8,7 @@ key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,6 +23,17 @@ from provisioner.platform.kubeconfig import context_of, explained, read_kubeconf
 TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
 
 _PROXY = "/kubernetes/cluster/"
+
+
+@dataclass
+class _Connections(ConnectionParams):
+    """How a server is connected to. The client looks at every connection for each request, so there are not many."""
+
+    timeout: httpx2.Timeout | None = field(default_factory=lambda: TIMEOUT)
+    trust_env: bool = False
+    limits: httpx2.Limits = field(
+        default_factory=lambda: httpx2.Limits(max_connections=16, max_keepalive_connections=16)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,5 @@ class LightkubeClusters:
         config = context_of(kubeconfig, context, path=path)
         if config.cluster.server.startswith("http://"):
             config.cluster.insecure = True  # no certificate to check, so no authorities are loaded: 40 ms
-        parameters = ConnectionParams(timeout=TIMEOUT, trust_env=False)
-        http = explained(path, lambda: AsyncClient(config, parameters))
+        http = explained(path, lambda: AsyncClient(config, _Connections()))
         return _Server(http, config.cluster.server.rstrip("/"))
