@@ -52,7 +52,7 @@ class Ports:
 
 
 def run_clouds(state: Path, domains: Sequence[str], pipe: Connection) -> None:
-    """The process, whose replicas have names in these `domains`. It tells its `Ports`, takes every endpoint's plan, runs
+    """The process, whose replicas have names in these `domains`. It tells its `Ports`, takes the plans, runs
     until it is told to stop, and tells the megabytes that it took at most."""
     uvloop.run(_run(state, domains, pipe))
 
