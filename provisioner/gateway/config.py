@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from provisioner.domain.snapshot import Balance
-
 from provisioner.gateway.standalone.lane import Standalone
 
 
@@ -44,6 +43,11 @@ class Limits:
     """Between two comments in a stream of events whose engine is silent, so that proxies keep it open; 0 for none."""
     upstream_idle_connections: int = 256
     """How many unused connections are kept for each replica."""
+    hold_seconds: float = 300.0
+    """How long a request waits for an endpoint that sleeps: half of what OpenAI's clients wait at most; then 503."""
+    holds: int = 1000
+    """Requests that wait for sleeping endpoints, at most."""
+    holds_per_endpoint: int = 100
     drain_seconds: float = 30.0
     """How long running requests may take to finish once the gateway is told to stop."""
 

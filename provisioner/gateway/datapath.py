@@ -68,3 +68,4 @@ class DataPath:
         self.allowances.use(snapshot)
         self.replicas.use(snapshot)
         self.directory = directory
+        self.rescue.use(snapshot)

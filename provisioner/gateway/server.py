@@ -21,6 +21,7 @@ from provisioner.gateway.body.request_body import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
 from provisioner.gateway.caller.header import Naming, withheld_from_replica
 from provisioner.gateway.config import ControlPlane, GatewayConfig, Limits, TlsFiles
+from provisioner.gateway.control.link import Link
 from provisioner.gateway.control.subscription import Subscription
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import Directory
@@ -80,6 +81,12 @@ class Gateway:
         pool = Pool(config.limits, dialer, counters)
         self._config = config
         self._accounting = UsageAccounting(usage_sinks(config, counters), counters)
+        replicas = Replicas(config.balancing.balance, counters)
+        self._link = (
+            Link(config.control, clock=clock, counters=counters, secrets=secrets, random=random)
+            if config.control is not None
+            else None
+        )
         self._path = DataPath(
             limits=config.limits,
             clock=clock,
@@ -91,8 +98,14 @@ class Gateway:
             claims=Claims(config.queueing, clock, secret=secrets.read),
             queue=Queue(config.queueing),
             allowances=Allowances(asyncio.get_running_loop().time),
-            replicas=Replicas(config.balancing.balance, counters),
-            rescue=Rescue(),
+            replicas=replicas,
+            rescue=Rescue(
+                config.limits,
+                replicas,
+                counters,
+                waker=self._link.waker if self._link else None,
+                outside=self._link.outside if self._link else None,
+            ),
             accounting=self._accounting,
         )
         self._source = self._find_source(clock)
@@ -130,7 +143,8 @@ class Gateway:
             raise
         self.port = int(self._server.sockets[0].getsockname()[1])
         self._probing = loop.create_task(self._probes.run())
-        self._tasks = [loop.create_task(one) for one in (self._source.run(), self._accounting.run(), self._sweep())]
+        running = [self._source.run(), self._accounting.run(), self._sweep()]
+        self._tasks = [loop.create_task(one) for one in (*running, *((self._link.run(),) if self._link else ()))]
 
     async def close(self) -> None:
         """Stops accepting, lets running requests finish within the drain time, then ends."""
@@ -146,6 +160,8 @@ class Gateway:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._path.pool.close()
         await self._accounting.close()
+        if self._link is not None:
+            await self._link.close()
         await self._operator.close()
 
     async def _drain(self) -> None:
@@ -163,8 +179,9 @@ class Gateway:
         config, counters = self._config, self._path.counters
         if config.standalone is not None:
             return StandaloneSource(config.standalone, clock=clock, counters=counters, publish=self._publish)
-        if config.control is not None:
-            return Subscription(config.control, config.limits, clock=clock, counters=counters, publish=self._publish)
+        if config.control is not None and self._link is not None:
+            gateway, publish = self._link.gateway, self._path.use
+            return Subscription(config.control, config.limits, gateway, clock=clock, counters=counters, publish=publish)
         raise InvariantError("starting the gateway: it has neither a control plane nor lanes")
 
     def _publish(self, snapshot: Snapshot) -> None:
@@ -180,6 +197,7 @@ class Gateway:
                 connection.expire(now)
             self._path.pool.expire(now)
             self._path.queue.expire(now)
+            self._path.rescue.expire(now)
             if self._path.directory is not None and self._source.is_too_old():
                 _log.error("refusing requests: the snapshot is too old", extra={"action": "snapshot_expired"})
                 self._path.directory = None

@@ -23,7 +23,7 @@ from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.queueing.allowances import HeaderLines
 from provisioner.gateway.queueing.queue import Place
 from provisioner.gateway.refusal import Refusal, RefusedError, upstream_broke, upstream_silent
-from provisioner.gateway.replica.rescue import Hold
+from provisioner.gateway.replica.rescued import Hold
 from provisioner.gateway.replica.upstream import UpstreamConnection
 from provisioner.gateway.usage.answer import AnswerReader, answer_reader
 from provisioner.gateway.usage.tally import Tally

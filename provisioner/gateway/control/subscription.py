@@ -1,6 +1,7 @@
 """Keeps the gateway's snapshot fresh: a long poll to the control plane, and a copy on disk for starts without it.
 
-What arrives is decoded whole, then used whole. Any failure (no control plane, a bad answer, a full disk) leaves the
+Every question tells the gateway's id, so that it counts among those that live. What arrives is decoded whole, in a
+thread, then used whole. Any failure (no control plane, a bad answer, a full disk) leaves the
 last good snapshot in use and is counted. The file holds key digests, never keys, and only its owner may read it.
 """
 
@@ -15,34 +16,37 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from provisioner.domain.clock import Clock
-from provisioner.domain.snapshot import Snapshot
 from provisioner.gateway.config import ControlPlane, Limits
+from provisioner.gateway.control.answers import read_whole
+from provisioner.gateway.control.decoding import decode_directory
+from provisioner.gateway.directory import Directory
 from provisioner.gateway.operator.counters import Counters
 
 _log = logging.getLogger(__name__)
 
-_SNAPSHOT = TypeAdapter(Snapshot)
 _POLL_SECONDS = 25
 _ANSWER_SECONDS = _POLL_SECONDS + 15
 _RETRY_SECONDS = 1.0
 
 
 class Subscription:
-    """Fetches snapshots and hands each new one to `publish`."""
+    """Fetches snapshots and hands the directory of each new one to `publish`. `gateway` is the gateway's id."""
 
     def __init__(
         self,
         control: ControlPlane,
         limits: Limits,
+        gateway: str,
         *,
         clock: Clock,
         counters: Counters,
-        publish: Callable[[Snapshot], None],
+        publish: Callable[[Directory], None],
     ) -> None:
         self._control = control
+        self._gateway = gateway
         self._limits = limits
         self._clock = clock
         self._counters = counters
@@ -64,18 +68,18 @@ class Subscription:
         """Starts with the copy on disk, if there is a usable one."""
         path = self._control.snapshot_file
         try:
-            snapshot = _SNAPSHOT.validate_json(path.read_bytes())
+            directory = decode_directory(path.read_bytes())
             self._confirmed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         except FileNotFoundError:
             return
-        except (OSError, ValidationError) as error:
+        except (OSError, ValueError) as error:
             self._note_failure("StoredCopyUnusable", error)
             return
-        self._use(snapshot)
+        self._use(directory)
 
     async def run(self) -> None:
         """Polls until it is cancelled."""
-        headers = {"Authorization": f"Bearer {self._control.credential}"}
+        headers = {"Authorization": f"Bearer {self._control.credential}", "Tenantry-Gateway": self._gateway}
         timeout = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=_ANSWER_SECONDS)
         async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
             while True:
@@ -99,9 +103,9 @@ class Subscription:
                 return
             if answer.status != 200:
                 raise ValueError(f"the control plane answered with status {answer.status}")
-            content = await self._read(answer)
+            content = await read_whole(answer, limit_bytes=self._limits.snapshot_bytes)
             etag = answer.headers.get("ETag")
-        self._use(_SNAPSHOT.validate_json(content))
+        self._use(await asyncio.to_thread(decode_directory, content))
         self._etag = etag
         self._note_success()
         storing = asyncio.create_task(asyncio.to_thread(_store, self._control.snapshot_file, content))
@@ -112,15 +116,6 @@ class Subscription:
             raise
         if etag is None:
             await asyncio.sleep(_RETRY_SECONDS)  # without a version there is nothing to wait for a change of
-
-    async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
-        limit = self._limits.snapshot_bytes
-        content = bytearray()
-        async for piece in answer.content.iter_any():
-            content += piece
-            if len(content) > limit:
-                raise ValueError(f"the snapshot is larger than the limit in bytes: {limit}")
-        return bytes(content)
 
     def _note_success(self) -> datetime:
         if self._trouble:
@@ -134,9 +129,10 @@ class Subscription:
         with contextlib.suppress(FileNotFoundError):
             await asyncio.to_thread(os.utime, self._control.snapshot_file, (moment, moment))
 
-    def _use(self, snapshot: Snapshot) -> None:
-        self._publish(snapshot)
+    def _use(self, directory: Directory) -> None:
+        self._publish(directory)
         self._counters.snapshots += 1
+        snapshot = directory.snapshot
         _log.info(
             "using snapshot %d",
             snapshot.version,

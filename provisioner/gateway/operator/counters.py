@@ -51,6 +51,14 @@ class Counters:
     usage_failures: Counter[str] = field(
         default_factory=Counter, metadata=_is("Times that usage could not be written or delivered.", "reason")
     )
+    wakes: Counter[str] = field(
+        default_factory=Counter,
+        metadata=_is("Questions to wake an endpoint, by what became of them: asked, refused, unanswered.", "result"),
+    )
+    fallbacks: Counter[str] = field(
+        default_factory=Counter,
+        metadata=_is("Requests without a healthy replica that have a fallback: sent, or why they were not.", "result"),
+    )
     snapshots: int = field(default=0, metadata=_is("Snapshots taken into use."))
 
 
