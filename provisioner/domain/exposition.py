@@ -9,6 +9,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -57,13 +58,20 @@ def histogram_lines(metric: Metric, samples: Iterable[tuple[Sequence[object], Hi
     """The lines of a histogram."""
     yield from _head(metric)
     for values, histogram in samples:
+        labels = _labels(metric.labels, values)
+        bucket = f"{metric.name}_bucket{labels[:-1]}," if labels else f"{metric.name}_bucket{{"
         total = 0
-        labels = _labels((*metric.labels, "le"), (*values, ""))[:-2]
-        for bound, count in zip((*histogram.bounds, math.inf), histogram.counts, strict=True):
+        for bound, count in zip(_bounds(histogram.bounds), histogram.counts, strict=True):
             total += count
-            yield f'{metric.name}_bucket{labels}{_number(bound)}"}} {total}'
-        yield f"{metric.name}_sum{_labels(metric.labels, values)} {_number(histogram.sum)}"
-        yield f"{metric.name}_count{_labels(metric.labels, values)} {total}"
+            yield f"{bucket}{bound} {total}"
+        yield f"{metric.name}_sum{labels} {_number(histogram.sum)}"
+        yield f"{metric.name}_count{labels} {total}"
+
+
+@lru_cache(maxsize=64)
+def _bounds(bounds: tuple[float, ...]) -> tuple[str, ...]:
+    """The ends of the lines of a histogram's buckets, up to their counts."""
+    return tuple(f'le="{_number(bound)}"}}' for bound in (*bounds, math.inf))
 
 
 def _head(metric: Metric) -> Iterator[str]:

@@ -75,8 +75,8 @@ async def test_errors_are_told_apart_and_what_no_engine_told_is_in_no_histogram(
     assert (await stage.chat()).status == 503
     counts = await samples(stage, "gen_ai_server_request_duration_seconds_count")
     assert counts == {labels(error_type=error): 1 for error in ("", "429", "shed")}
-    assert set((await samples(stage, "gen_ai_client_token_usage_count")).values()) == {0}
-    assert set((await samples(stage, "gen_ai_server_time_to_first_token_seconds_count")).values()) == {0}
+    assert not await samples(stage, "gen_ai_client_token_usage_count")
+    assert not await samples(stage, "gen_ai_server_time_to_first_token_seconds_count")
 
 
 async def test_no_label_holds_what_a_caller_or_customer_chose(stage: Stage) -> None:

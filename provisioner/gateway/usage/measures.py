@@ -8,7 +8,7 @@ up. The accounting adds each request; the operator's page prints.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from provisioner.domain.exposition import Histogram, Metric, histogram_lines
 from provisioner.domain.usage import Outcome
@@ -61,12 +61,15 @@ _OPERATIONS = {
 }
 
 
+_Sample = tuple[tuple[str, ...], Histogram]
+
+
 class _Series:
     __slots__ = ("first_token", "input", "labels", "output", "output_token", "seconds")
 
     def __init__(self, labels: tuple[str, ...]) -> None:
         self.labels = labels
-        self.seconds: dict[str, Histogram] = {"": Histogram.empty(_SECONDS)}
+        self.seconds: dict[str, Histogram] = {}
         self.first_token = Histogram.empty(_FIRST_TOKEN_SECONDS)
         self.output_token = Histogram.empty(_TOKEN_SECONDS)
         self.input = Histogram.empty(_TOKENS)
@@ -104,19 +107,15 @@ class Measures:
                 series.output_token.observe((ended - tally.first_token) / (tokens.completion - 1))
 
     def lines(self) -> Iterator[str]:
-        """The lines of the page."""
+        """The lines of the page, of histograms that have something in them."""
         every = list(self._series.values())
         yield from histogram_lines(
             DURATION, [((*one.labels, error), seconds) for one in every for error, seconds in one.seconds.items()]
         )
-        yield from histogram_lines(FIRST_TOKEN, [(one.labels, one.first_token) for one in every])
-        yield from histogram_lines(OUTPUT_TOKEN, [(one.labels, one.output_token) for one in every])
-        kinds = [
-            ((*one.labels, kind), counts)
-            for one in every
-            for kind, counts in (("input", one.input), ("output", one.output))
-        ]
-        yield from histogram_lines(TOKENS, kinds)
+        yield from histogram_lines(FIRST_TOKEN, _told((one.labels, one.first_token) for one in every))
+        yield from histogram_lines(OUTPUT_TOKEN, _told((one.labels, one.output_token) for one in every))
+        kinds = (((*one.labels, kind), getattr(one, kind)) for one in every for kind in ("input", "output"))
+        yield from histogram_lines(TOKENS, _told(kinds))
 
     def _begin(self, endpoint: str, operation: str, model: str) -> _Series:
         if len(self._series) >= _SERIES_LIMIT and endpoint != _REST:
@@ -124,3 +123,7 @@ class Measures:
             return rest or self._begin(_REST, operation, _REST)
         series = self._series[endpoint, operation] = _Series((operation, _PROVIDER, model, endpoint))
         return series
+
+
+def _told(samples: Iterable[_Sample]) -> list[_Sample]:
+    return [sample for sample in samples if any(sample[1].counts)]

@@ -5,6 +5,7 @@ The names are part of the contract of the usage file and of the control plane's 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from provisioner.domain.usage import Outcome
@@ -37,7 +38,7 @@ def record_of(tally: Tally, outcome: Outcome, ended: float) -> dict[str, Any]:
         "endpoint": route.endpoint if route is not None else None,
         "upstream_model": _model(tally),
         "replica": backend.address if backend is not None else None,
-        "path": _bounded(tally.path.partition(b"?")[0].decode("latin-1")),
+        "path": _path(tally.path),
         "status": tally.status,
         "outcome": outcome.value,
         "finish_reason": tokens.finish_reason,
@@ -61,6 +62,11 @@ def _model(tally: Tally) -> str | None:
         return None
     model = route.fallback.model if tally.target and route.fallback else route.upstream_model
     return model or tally.alias
+
+
+@lru_cache(maxsize=1024)
+def _path(target: bytes) -> str:
+    return _bounded(target.partition(b"?")[0].decode("latin-1"))
 
 
 def _milliseconds(begin: float, end: float | None) -> float | None:
