@@ -4,87 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import hmac
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
-import aiohttp
 import pytest
-from yarl import URL
 
 from provisioner.domain.clock import SystemClock
 from provisioner.domain.errors import RejectedError
-from provisioner.domain.key import key_digest
-from provisioner.gateway.server import Gateway, start_gateway
+from provisioner.gateway.server import start_gateway
 from provisioner.settings.gateway import read_gateway_config
-from tests.gateway.conftest import Answer, until
+from tests.gateway.alone import Alone, alone, key_line
+from tests.gateway.conftest import until
 from tests.gateway.held import Held
-from tests.gateway.stub import Replica
 
 LANES = ("general", "coder", "vision", "embedding", "voxtral")
-
-
-@dataclass(slots=True)
-class Alone:
-    """A gateway in front of engines, and a client of it."""
-
-    gateway: Gateway
-    engines: Mapping[str, Replica]
-    http: aiohttp.ClientSession
-
-    async def send(self, method: str, path: str, *, port: int | None = None, **options: Any) -> Answer:
-        """Any request, to the customers' address unless another port is told."""
-        url = URL(f"http://127.0.0.1:{port or self.gateway.port}{path}", encoded=True)
-        async with self.http.request(method, url, **options) as answer:
-            return Answer(answer.status, answer.headers, await answer.read())
-
-    async def chat(self, model: str, *, key: str | None = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """A request for `model`, with a key or without."""
-        own = {} if key is None else {"Authorization": f"Bearer {key}"}
-        return await self.send(
-            "POST", "/v1/chat/completions", json={"model": model}, headers={**own, **(headers or {})}
-        )
-
-    async def models(self, key: str | None = None) -> list[str]:
-        """The models that are listed for the holder of `key`."""
-        answer = await self.send("GET", "/v1/models", headers={} if key is None else {"X-API-Key": key})
-        return [model["id"] for model in json.loads(answer.body)["data"]]
-
-    def asked(self, engine: str) -> list[str]:
-        """The models for which an engine was asked."""
-        return [json.loads(request.body)["model"] for request in self.engines[engine].received]
-
-
-@contextlib.asynccontextmanager
-async def alone(*engines: str, **environ: str) -> AsyncIterator[Alone]:
-    """A gateway told by `environ`, in which `<name>` of an engine stands for its URL; general has its own by itself."""
-    running = {name: Replica() for name in engines or ("general",)}
-    for engine in running.values():
-        await engine.start()
-    urls = {f"<{name}>": f"http://127.0.0.1:{engine.port}" for name, engine in running.items()}
-    told = {"LISTEN_ADDR": "127.0.0.1:0", "DRAIN_TIMEOUT": "200ms", "BACKEND_GENERAL": "<general>", **environ}
-    for name, url in urls.items():
-        told = {variable: value.replace(name, url) for variable, value in told.items()}
-    async with aiohttp.ClientSession() as http:
-        gateway = await start_gateway(read_gateway_config(told), clock=SystemClock(), random=Random(7))
-        try:
-            yield Alone(gateway, running, http)
-        finally:
-            await gateway.close()
-            for engine in running.values():
-                engine.stop_listening()
-
-
-def key_line(secret: str, tenant: str = "acme", **more: str) -> str:
-    """A line of a keys file."""
-    return json.dumps({"sha256": key_digest(secret), "tenant": tenant, **more}) + "\n"
 
 
 async def test_one_front_door_routes_each_lane_to_its_own_engine() -> None:
@@ -113,7 +51,7 @@ async def test_a_list_of_urls_is_replicas_of_one_backend_in_turn() -> None:
     async with alone("a", "b", BACKEND_GENERAL="<a>,<b>/v1", CONCURRENCY_GENERAL="0") as stage:
         for _ in range(10):
             assert (await stage.chat("general")).status == 200
-        assert {name: len(engine.received) for name, engine in stage.engines.items()} == {"a": 5, "b": 5}
+        assert {name: len(stage.asked(name)) for name in stage.engines} == {"a": 5, "b": 5}
 
 
 async def test_lanes_on_one_url_or_in_one_group_share_their_slots() -> None:
@@ -125,7 +63,7 @@ async def test_lanes_on_one_url_or_in_one_group_share_their_slots() -> None:
             engine.script = held
         asked = [asyncio.create_task(stage.chat(model)) for model in ("general", "coder", "embedding")]
         await until(lambda: _queued(stage) == 2)
-        assert sum(len(engine.received) for engine in stage.engines.values()) == 1
+        assert len(held.names) == 1
         status = json.loads((await stage.send("GET", "/status")).body)
         assert status == {
             "scope": "process",
@@ -133,7 +71,7 @@ async def test_lanes_on_one_url_or_in_one_group_share_their_slots() -> None:
                 {"backend": "general", "slots": 1, "active": 1, "queued": {"interactive": 0, "background": 2}},
             ],
         }
-        held.release("")
+        held.release("general", "coder", "embedding")
         assert [(await one).status for one in asked] == [200] * 3
 
 
@@ -156,7 +94,7 @@ async def test_status_tells_who_waits_by_backend_and_class() -> None:
                 {"backend": "coder", "slots": 1, "active": 0, "queued": {"interactive": 0, "background": 0}},
             ],
         }
-        held.release("")
+        held.release("general", "vision")
         assert [(await one).status for one in asked] == [200] * 6
 
 
