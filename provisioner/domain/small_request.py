@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+LONGEST_ANSWER_TOKENS = 1
+"""Of a chat."""
+
 _RATE_HZ = 16_000
 _TONE_HZ = 220.0
 _LIMIT_TEXT_BYTES = 4096
@@ -37,7 +40,8 @@ def small_request(kind: str, model: str) -> SmallRequest:
     if kind == "transcription":
         return SmallRequest(path="/audio/transcriptions", form={"model": model}, audio=one_second_of_audio())
     messages = [{"role": "user", "content": "Say ok."}]
-    return SmallRequest(path="/chat/completions", json={"model": model, "messages": messages, "max_tokens": 1})
+    content = {"model": model, "messages": messages, "max_tokens": LONGEST_ANSWER_TOKENS}
+    return SmallRequest(path="/chat/completions", json=content)
 
 
 def is_answer(kind: str, body: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import InvariantError
+from provisioner.domain.decode_rate import DecodeRate
 from provisioner.domain.snapshot import Snapshot
 from provisioner.gateway.body.request_body import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
@@ -113,7 +114,8 @@ class Gateway:
         self._operator = OperatorListener(pages.all)
         if config.standalone is not None and config.admin_host is None:
             self._path.pages = pages.public
-        self._probes = Probes(config.probing, self._path.replicas, dialer, secret=secrets.read, random=random)
+        rate = DecodeRate(config.queueing.decode_tokens_per_second)
+        self._probes = Probes(config.probing, rate, self._path.replicas, dialer, secret=secrets.read, random=random)
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._probing: asyncio.Task[None] | None = None

@@ -17,13 +17,20 @@ from typing import Any
 
 import httpx2
 
+from provisioner.domain.decode_rate import DecodeRate
 from provisioner.domain.errors import RejectedError
-from provisioner.domain.small_request import SmallRequest, is_answer, served_models, small_request
+from provisioner.domain.small_request import (
+    LONGEST_ANSWER_TOKENS,
+    SmallRequest,
+    is_answer,
+    served_models,
+    small_request,
+)
 from provisioner.domain.snapshot import Backend
 from provisioner.probe.interface import ProbeResult
 
 _TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
-_DEADLINE_SECONDS = 60.0
+_DEADLINE_SECONDS = DecodeRate().seconds_for(LONGEST_ANSWER_TOKENS)
 _ANSWER_LIMIT_BYTES = 2**20
 _TEXT_LIMIT = 200
 _REFUSALS = (400, 401, 403, 495, 496)

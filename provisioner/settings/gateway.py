@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
+from provisioner.domain.decode_rate import DecodeRate
 from provisioner.domain.errors import RejectedError
 from provisioner.gateway.config import (
     ControlPlane,
@@ -44,7 +46,8 @@ VARIABLES: Mapping[str, str] = {
     "PRIORITY_HEADER": "header field that claims priority; default: X-Inference-Priority",
     "PRINCIPAL_HEADER": "header field with the digest of who asks; default: X-Inference-Principal",
     "IDENTITY_HEADER": "header field with the signed assertion of who asks; default: X-Inference-Identity",
-    "INFERENCE_DECODE_TOK_S": "tokens that an engine makes in a second, from which budgets derive; default: 3.4",
+    "INFERENCE_DECODE_TOK_S": "tokens of one answer that an engine makes in a second. Where it is set, "
+    "MAX_TOKENS_LIMIT and UPSTREAM_HEADER_TIMEOUT follow from each other unless both are set; default: 3.4",
     "UPSTREAM_HEADER_TIMEOUT": "how long an engine may take to begin its answer; default: 20m0s",
     "TENANTRY_STREAM_IDLE": "how long an answer that has begun may be silent; default: 5m0s",
     "KEEP_ALIVE_INTERVAL": "between two comments in a stream whose engine is silent; 0s for none; default: 15s",
@@ -88,19 +91,34 @@ def _read_alone(environ: Environ) -> GatewayConfig:
     admin = environ.get("ADMIN_ADDR")
     told = values.parse_listen("ADMIN_ADDR", admin) if admin else None
     identity_key = environ.get("CORE_ROUTER_IDENTITY_KEY")
+    queueing = _read_queueing(environ, identity_key.encode() if identity_key else None)
+    limits, max_tokens = _agreed(environ, _read_limits(environ), standalone.max_tokens, queueing)
     return GatewayConfig(
         listen_host=listen.host,
         listen_port=listen.port,
-        standalone=standalone,
+        standalone=replace(standalone, max_tokens=max_tokens),
         listener_tls=_read_listener_tls(environ),
         admin_host=told.host if told else None,
         admin_port=told.port if told else 0,
         tls=tls,
-        limits=_read_limits(environ),
-        queueing=_read_queueing(environ, identity_key.encode() if identity_key else None),
+        limits=limits,
+        queueing=queueing,
         probing=_read_probing(environ),
         usage=_read_usage(environ),
     )
+
+
+def _agreed(environ: Environ, limits: Limits, max_tokens: int | None, queueing: Queueing) -> tuple[Limits, int | None]:
+    """The bounds on an answer's time and length. Where the rate is told, the one that is not follows from the other:
+    no answer that is let through is cut off for its length alone."""
+    if not environ.get("INFERENCE_DECODE_TOK_S"):
+        return limits, max_tokens
+    rate = DecodeRate(queueing.decode_tokens_per_second)
+    if not environ.get("MAX_TOKENS_LIMIT"):
+        return limits, rate.tokens_within(limits.upstream_header_seconds)
+    if max_tokens is not None and not environ.get("UPSTREAM_HEADER_TIMEOUT"):
+        return replace(limits, upstream_header_seconds=rate.seconds_for(max_tokens)), max_tokens
+    return limits, max_tokens
 
 
 def _read_controlled(environ: Environ) -> GatewayConfig:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from provisioner.domain.decode_rate import MARGIN_SECONDS
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.key import key_digest
 from provisioner.domain.snapshot import Allowance
@@ -50,6 +51,34 @@ def test_general_backend_is_all_that_a_gateway_needs() -> None:
         listen_host="127.0.0.1", listen_port=8080, standalone=Standalone(lanes=told)
     )
     assert Limits().upstream_header_seconds == 20 * 60
+
+
+@pytest.mark.parametrize(
+    ("environ", "seconds", "tokens"),
+    [
+        ({}, 1200.0, None),
+        ({"MAX_TOKENS_LIMIT": "2000"}, 1200.0, 2000),
+        ({"INFERENCE_DECODE_TOK_S": "3.4", "MAX_TOKENS_LIMIT": "2000"}, 2000 / 3.4 + MARGIN_SECONDS, 2000),
+        ({"INFERENCE_DECODE_TOK_S": "6.8", "MAX_TOKENS_LIMIT": "2000"}, 2000 / 6.8 + MARGIN_SECONDS, 2000),
+        ({"INFERENCE_DECODE_TOK_S": "3.4"}, 1200.0, 3876),
+        ({"INFERENCE_DECODE_TOK_S": "6.8"}, 1200.0, 7752),
+        ({"INFERENCE_DECODE_TOK_S": "3.4", "UPSTREAM_HEADER_TIMEOUT": "11m"}, 660.0, 2040),
+        (
+            {"INFERENCE_DECODE_TOK_S": "3.4", "UPSTREAM_HEADER_TIMEOUT": "11m", "MAX_TOKENS_LIMIT": "9000"},
+            660.0,
+            9000,
+        ),
+        ({"INFERENCE_DECODE_TOK_S": "3.4", "MAX_TOKENS_LIMIT": "0"}, 1200.0, None),
+    ],
+)
+def test_length_and_time_of_an_answer_follow_from_the_rate_that_is_told(
+    environ: Mapping[str, str], seconds: float, tokens: int | None
+) -> None:
+    """Ledger: ADM-17."""
+    found = read_gateway_config({**ALONE, **environ})
+    assert found.standalone is not None
+    assert found.limits.upstream_header_seconds == pytest.approx(seconds)
+    assert found.standalone.max_tokens == tokens
 
 
 def test_another_backend_without_the_general_one_stops_the_start() -> None:

@@ -11,6 +11,8 @@ import heapq
 from collections.abc import Coroutine
 from random import Random
 
+from provisioner.domain.decode_rate import DecodeRate
+from provisioner.domain.small_request import LONGEST_ANSWER_TOKENS
 from provisioner.domain.snapshot import Snapshot
 from provisioner.gateway.config import Probing
 from provisioner.gateway.replica.choice import Replicas
@@ -21,8 +23,6 @@ from provisioner.gateway.replica.turns import Replica
 
 PROBES_AT_ONCE = 64
 PROOFS_AT_ONCE = 16
-PROOF_SECONDS = 60.0
-"""For the one real request, which an engine without a free slot answers late."""
 _PAUSE_SECONDS = 0.05
 _JITTER = 0.1
 
@@ -31,9 +31,17 @@ class Probes:
     """The probes of all replicas."""
 
     def __init__(
-        self, rules: Probing, replicas: Replicas, dialer: Dialer, *, secret: SecretReader, random: Random
+        self,
+        rules: Probing,
+        rate: DecodeRate,
+        replicas: Replicas,
+        dialer: Dialer,
+        *,
+        secret: SecretReader,
+        random: Random,
     ) -> None:
         self._rules = rules
+        self._proof_seconds = rate.seconds_for(LONGEST_ANSWER_TOKENS)
         self._replicas = replicas
         self._dialer = dialer
         self._secret = secret
@@ -121,7 +129,7 @@ class Probes:
             self._failed(probe, reason)
 
     async def _prove(self, probe: Probe) -> None:
-        reason = await _bounded(probe.prove(), PROOF_SECONDS, "Proof")
+        reason = await _bounded(probe.prove(), self._proof_seconds, "Proof")
         if not reason and self._is_current(probe):
             self._replicas.proven(probe.replica, asyncio.get_running_loop().time())
         elif reason:
