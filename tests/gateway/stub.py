@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from provisioner.admission.usage import UsageBatchForm
 from provisioner.domain.key import key_digest
 from provisioner.domain.snapshot import Backend, KeyDigest, Route, Snapshot
+from tests.gateway.doors import Doors
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECRET = "tnt-acme-secret"
@@ -141,6 +142,7 @@ class ControlPlane:
     """How long a database takes to count a batch."""
     batches: int = 0
     """Batches that came, counted or not."""
+    doors: Doors = field(default_factory=Doors)
     url: str = ""
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -155,6 +157,7 @@ class ControlPlane:
         self.asked += 1
         if request.headers.get("Authorization") != f"Bearer {CREDENTIAL}":
             return web.Response(status=401)
+        self.doors.gateways.add(request.headers["Tenantry-Gateway"])
         known = request.headers.get("If-None-Match")
         if known == self._etag():
             with contextlib.suppress(TimeoutError):
@@ -195,6 +198,7 @@ async def serve_control_plane(plane: ControlPlane) -> AsyncIterator[None]:
     app = web.Application()
     app.router.add_get("/internal/snapshots", plane.answer)
     app.router.add_post("/internal/usage", plane.count)
+    plane.doors.add_to(app)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

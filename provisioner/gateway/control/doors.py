@@ -55,6 +55,7 @@ class Doors:
         """Closes its connections."""
         if self._session is not None:
             await self._session.close()
+            self._session = None
 
     async def _ask(self, method: str, door: str, document: Mapping[str, object] | None) -> bytes:
         if self._session is None:
