@@ -115,7 +115,7 @@ def forecast_endpoint(raw: Any, *, catalog: Catalog, site: Site) -> Forecast:
     plan = make_plan(form.request, decision, site=assumed, endpoint_id=preview_id(raw))
     provider = plan.capacity.node_type.partition(".")[0]
     features = needed_features(decision.tier, assumed, provider=provider)
-    more = (*_check_site(plan, decision, assumed), *_check_served(decision.tier))
+    more = (*_check_site(plan, decision, assumed), *_check_served(decision.tier), *_check_queue(decision.tier, assumed))
     return Forecast(plan=plan, findings=(*findings, *more), features=features)
 
 
@@ -169,6 +169,18 @@ def _check_served(tier: Tier) -> Iterator[Finding]:
         message = f"planning endpoint: `endpoint create` does not serve this tenancy yet: `{tier.tenancy.value}`"
         hint = "create endpoints on tiers with a tenant cluster each"
         yield Finding(reason="TenancyNotServed", message=message, field="tier", hint=hint, severity=Severity.WARNING)
+
+
+def _check_queue(tier: Tier, site: Site) -> Iterator[Finding]:
+    """Every gateway orders the queue that it has in its own memory, and takes one slot at least."""
+    slots, gateways = tier.limits.concurrent_requests, site.installation.gateways if site.installation else 1
+    if slots is None or gateways == 1:
+        return
+    message = f"planning endpoint: the requests of tier `{tier.name}` wait in each gateway's own queue: {gateways}"
+    if slots < gateways:
+        message = f"planning endpoint: tier `{tier.name}` has fewer slots than gateways: {slots} < {gateways}"
+    hint = "set installation.gateways to 1 in site.yaml where one order must hold for all requests"
+    yield Finding(reason="QueuePerGateway", message=message, field="tier", hint=hint, severity=Severity.WARNING)
 
 
 def _errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -352,3 +352,28 @@ def test_flag_that_the_image_has_is_not_warned_of(argument: str) -> None:
 def test_flags_of_an_engine_that_nobody_keeps_a_list_of_are_left_alone() -> None:
     raw = {**with_serving(extraArgs=["--paged-moon"]), "model": "Qwen3-14B", "profile": "dev"}
     assert not rules(raw, severity=Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("slots", "gateways", "message"),
+    [
+        (None, 3, None),
+        (2, 1, None),
+        (4, 3, "planning endpoint: the requests of tier `dedicated` wait in each gateway's own queue: 3"),
+        (2, 3, "planning endpoint: tier `dedicated` has fewer slots than gateways: 2 < 3"),
+    ],
+)
+def test_several_gateways_with_a_queue_are_warned_of(slots: int | None, gateways: int, message: str | None) -> None:
+    """Ledger: ADM-15."""
+    tier = CATALOG.tiers["dedicated"]
+    bounded = tier.model_copy(update={"limits": tier.limits.model_copy(update={"concurrent_requests": slots})})
+    assert SITE.installation is not None
+    installation = SITE.installation.model_copy(update={"gateways": gateways})
+    made = forecast(
+        GOOD,
+        catalog=replace(CATALOG, tiers={**CATALOG.tiers, "dedicated": bounded}),
+        site=SITE.model_copy(update={"installation": installation}),
+    )
+    warnings = [one.message for one in made.findings if one.reason == "QueuePerGateway"]
+    assert warnings == ([] if message is None else [message])
+    assert made.plan is not None
