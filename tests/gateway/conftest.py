@@ -31,6 +31,8 @@ from tests.gateway.stub import (
 )
 
 TEST_LIMITS = Limits(drain_seconds=0.2)
+NO_PROBES = told.Probing(interval_seconds=86_400.0)
+"""A replica's requests are those of the test alone."""
 
 
 def pytest_asyncio_loop_factories(
@@ -166,7 +168,7 @@ def make_stage(tmp_path: Path) -> StageMaker:
                 ),
                 tls=tls,
                 limits=limits,
-                **parts,
+                **{"probing": NO_PROBES, **parts},
             )
             gateway = await start_gateway(config, clock=clock, random=Random(7))
             stage = Stage(gateway, replica, plane, clock, config, http)

@@ -1,0 +1,181 @@
+"""What requests and probes make of replicas, and what a new snapshot keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from provisioner.domain.snapshot import Backend, Route, Snapshot
+from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.replica.choice import Replicas
+from provisioner.gateway.replica.health import RETURN_SECONDS
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+A, B, C = (Backend(host=f"{name}.example.com", address="10.0.0.1:443") for name in "abc")
+
+
+def make_route(*backends: Backend, alias: str = "chat", endpoint: str = "ep-1") -> Route:
+    """A route of `endpoint`."""
+    return Route(alias=alias, tenant="acme", endpoint=endpoint, upstream_model=alias, created_at=NOW, backends=backends)
+
+
+def make_replicas(*routes: Route) -> Replicas:
+    """Replicas of a first snapshot."""
+    replicas = Replicas("round-robin", Counters())
+    use(replicas, *routes)
+    return replicas
+
+
+def use(replicas: Replicas, *routes: Route) -> None:
+    """Takes the next snapshot."""
+    replicas.use(Snapshot(version=1, created_at=NOW, routes=routes, keys=()))
+
+
+def fail(replicas: Replicas, backend: Backend, times: int = 3) -> None:
+    """Fails requests on `backend`."""
+    for _ in range(times):
+        replicas.began(backend)
+        replicas.broke(backend, "ConnectFailed")
+
+
+def bring_back(replicas: Replicas, backend: Backend, now: float = 0.0) -> None:
+    """Probes and proves `backend`."""
+    replica = next(one for one in replicas.known if one.backend == backend)
+    replicas.probe_passed(replica)
+    replicas.probe_passed(replica)
+    replicas.proven(replica, now)
+
+
+def test_replica_that_fails_three_times_is_not_tried_any_more() -> None:
+    """Ledger: HEA-04."""
+    route = make_route(A, B)
+    replicas = make_replicas(route)
+    fail(replicas, A)
+    assert [list(replicas.in_turn(route)) for _ in range(3)] == [[B]] * 3
+    assert replicas.by_state() == {"up": 1, "returning": 0, "out": 1}
+    assert replicas.out_by_endpoint() == {"ep-1": 1}
+
+
+def test_last_replica_can_be_out_too() -> None:
+    """Ledger: HEA-05."""
+    route = make_route(A)
+    replicas = make_replicas(route)
+    fail(replicas, A)
+    assert list(replicas.in_turn(route)) == []
+
+
+def test_engine_s_status_decides() -> None:
+    route = make_route(A, B)
+    for status, is_out in {200: False, 302: False, 400: False, 429: False, 499: False, 500: True, 503: True}.items():
+        replicas = make_replicas(route)
+        for _ in range(3):
+            replicas.began(A)
+            replicas.answered(A, status)
+        assert (replicas.by_state()["out"] == 1) is is_out, status
+
+
+def test_refusals_and_callers_who_leave_say_nothing() -> None:
+    """Neither ends a row of failures, nor makes one longer."""
+    replicas = make_replicas(make_route(A))
+    fail(replicas, A, 2)
+    replicas.began(A)
+    replicas.answered(A, 404)
+    replicas.began(A)
+    replicas.left(A)
+    assert replicas.by_state()["out"] == 0
+    fail(replicas, A, 1)
+    assert replicas.by_state()["out"] == 1
+
+
+def test_what_is_known_of_a_replica_outlives_a_snapshot_that_names_it_again() -> None:
+    """At the same address: another address is another server."""
+    replicas = make_replicas(make_route(A, B))
+    fail(replicas, A)
+    fail(replicas, B, 2)
+    now = make_route(replace(A), B, C, alias="other")
+    use(replicas, now)
+    assert list(replicas.in_turn(now)) == [B, C]
+    fail(replicas, B, 1)
+    assert list(replicas.in_turn(now)) == [C]
+    moved = make_route(replace(A, address="10.0.0.9:443"), B)
+    use(replicas, moved)
+    assert [backend.address for backend in replicas.in_turn(moved)] == ["10.0.0.9:443"]
+
+
+def test_turns_go_on_over_a_snapshot_that_changes_nothing_for_them() -> None:
+    replicas = make_replicas(make_route(A, B, C))
+    found = []
+    for _ in range(30):
+        route = make_route(replace(A), B, C)
+        use(replicas, route, make_route(A, endpoint="ep-2"))
+        found.append(replicas.in_turn(route)[0])
+    assert Counter(found) == {A: 10, B: 10, C: 10}
+
+
+def test_aliases_of_an_endpoint_share_turns() -> None:
+    base, adapter = make_route(A, B), make_route(A, B, alias="chat/legal")
+    replicas = make_replicas(base, adapter)
+    assert [replicas.in_turn(route)[0] for route in (base, adapter, base, adapter)] == [A, B, A, B]
+
+
+def test_replica_of_two_endpoints_is_out_for_both() -> None:
+    first, second = make_route(A, B), make_route(A, C, endpoint="ep-2")
+    replicas = make_replicas(first, second)
+    fail(replicas, A)
+    assert (list(replicas.in_turn(first)), list(replicas.in_turn(second))) == ([B], [C])
+
+
+def test_request_of_an_older_snapshot_keeps_its_replicas_but_for_those_that_are_out() -> None:
+    old = make_route(A, B)
+    replicas = make_replicas(old)
+    fail(replicas, A)
+    use(replicas, make_route(A, C))
+    assert list(replicas.in_turn(old)) == [B]
+
+
+def test_share_of_one_that_is_back_grows_with_time() -> None:
+    """Ledger: HEA-07."""
+    route = make_route(A, B)
+    replicas = make_replicas(route)
+    fail(replicas, A)
+    bring_back(replicas, A, now=100.0)
+    assert replicas.by_state() == {"up": 1, "returning": 1, "out": 0}
+    counts = []
+    for second in (0, RETURN_SECONDS / 2, RETURN_SECONDS):
+        replicas.tick(100.0 + second)
+        counts.append(Counter(replicas.in_turn(route)[0] for _ in range(1000))[A])
+    assert counts[0] < 120
+    assert counts[0] < counts[1] < counts[2] == 500
+    assert replicas.by_state() == {"up": 2, "returning": 0, "out": 0}
+
+
+def test_one_that_is_just_back_and_fails_again_goes_out_again() -> None:
+    route = make_route(A, B)
+    replicas = make_replicas(route)
+    fail(replicas, A)
+    bring_back(replicas, A)
+    fail(replicas, A)
+    replicas.tick(RETURN_SECONDS)
+    assert list(replicas.in_turn(route)) == [B]
+    assert replicas.by_state() == {"up": 1, "returning": 0, "out": 1}
+
+
+def test_route_says_how_it_is_balanced() -> None:
+    route = replace(make_route(A, B), balance="least-loaded")
+    replicas = make_replicas(route)
+    replicas.began(A)
+    assert [replicas.in_turn(route)[0] for _ in range(3)] == [B] * 3
+    replicas.began(B)
+    replicas.began(B)
+    assert [replicas.in_turn(route)[0] for _ in range(3)] == [A] * 3
+    replicas.left(A)
+    replicas.left(A)  # of a request that began before the replica was known
+    replicas.answered(B, 200)
+    assert replicas.in_turn(route)[0] == A
+
+
+def test_targets_that_are_no_replicas_are_nobody_s_business() -> None:
+    replicas = make_replicas(make_route(A))
+    fail(replicas, C)
+    assert replicas.by_state() == {"up": 1, "returning": 0, "out": 0}
