@@ -15,6 +15,7 @@ import orjson
 
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.usage.disk import to_the_end
 from provisioner.gateway.usage.measures import Measures
 from provisioner.gateway.usage.record import Line, record_of
 from provisioner.gateway.usage.tally import Tally
@@ -84,7 +85,7 @@ class UsageAccounting:
             while True:
                 await self._arrived.wait()
                 await asyncio.sleep(_COLLECT_SECONDS)
-                await self._write()
+                await to_the_end(self._write())
 
     async def close(self) -> None:
         """To be called when `run` has ended: writes what waits and closes the sinks."""

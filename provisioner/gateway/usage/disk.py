@@ -1,22 +1,26 @@
-"""Calls to the disk from the loop: in a thread, so that a slow disk holds up nobody, and always to their end.
-
-A task that is cancelled meanwhile goes on when the call is over, so what was written is never in doubt.
-"""
+"""Work that is not broken off half-way: above all calls to the disk, which are made in a thread, so that a slow disk
+holds up nobody. A task that is cancelled meanwhile goes on to its own end when the work is done, so what was written is
+never in doubt."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
 
 
+async def to_the_end(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """The result of the work. Raises what it raises."""
+    working = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait((working,))
+        raise
+
+
 async def on_disk(call: Callable[..., _Result], *arguments: object) -> _Result:
     """The result of the call. Raises what it raises."""
-    calling = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
-    try:
-        return await asyncio.shield(calling)
-    except asyncio.CancelledError:
-        await asyncio.wait((calling,))
-        raise
+    return await to_the_end(asyncio.to_thread(call, *arguments))

@@ -1,0 +1,48 @@
+"""What is being written when a gateway ends reaches every sink, once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from provisioner.domain.usage import Outcome
+from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.usage.accounting import UsageAccounting
+from provisioner.gateway.usage.record import Line
+from tests.unit.gateway.usage.test_record import tally
+
+
+class SlowSink:
+    """A sink that takes its time."""
+
+    def __init__(self, begins: asyncio.Event, may_end: asyncio.Event) -> None:
+        self.begins = begins
+        self.may_end = may_end
+        self.taken: list[Line] = []
+
+    async def write(self, lines: Sequence[Line]) -> str | None:
+        self.begins.set()
+        await self.may_end.wait()
+        self.taken += lines
+        return None
+
+    async def run(self) -> None:
+        """Nothing is left to be done later."""
+
+    async def close(self) -> None:
+        """Nothing is left to be done."""
+
+
+async def test_write_that_an_end_meets_half_way_is_completed_in_every_sink() -> None:
+    begins, may_end = asyncio.Event(), asyncio.Event()
+    sinks = SlowSink(begins, may_end), SlowSink(asyncio.Event(), may_end)
+    accounting = UsageAccounting(sinks, Counters())
+    running = asyncio.create_task(accounting.run())
+    accounting.record(tally(), Outcome.OK, 11.0)
+    await begins.wait()
+    running.cancel()
+    accounting.record(tally(), Outcome.OK, 11.0)
+    asyncio.get_running_loop().call_later(0.01, may_end.set)
+    await asyncio.wait((running,))
+    await accounting.close()
+    assert [len(sink.taken) for sink in sinks] == [2, 2]
