@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import logging
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -235,6 +236,20 @@ async def test_without_a_key_nobody_is_interactive_and_everything_is_served(make
         async with make_stage(queueing=Queueing(identity_key=key)) as stage:
             await stage.publish(one_slot(stage))
             assert await order_of(stage, claim(assertion())) == STAYS
+
+
+async def test_short_key_signs_and_is_warned_of(make_stage: StageMaker, caplog: pytest.LogCaptureFixture) -> None:
+    """Ledger: ADM-07."""
+    claims = {"aud": "model-router", "email": ANN, "exp": int(NOW.timestamp()) + 300}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jwt.InsecureKeyLengthWarning)
+        token = jwt.encode(claims, b"short", "HS256")
+    async with make_stage(queueing=Queueing(identity_key=b"short")) as stage:
+        await stage.publish(one_slot(stage))
+        assert await order_of(stage, claim(token)) == JUMPS
+    assert [record.getMessage() for record in caplog.records if "identity key" in record.getMessage()] == [
+        "taking the identity key: it is short enough to be guessed, bytes wanted: 32"
+    ]
 
 
 async def test_headers_have_the_names_that_are_set_and_the_usual_ones_still_go_no_further(

@@ -59,6 +59,7 @@ class Claims:
         self._read: Callable[[bytes, bytes], Assertion | None] = _read_nothing
         if rules.identity_key:
             self._read = _reader()
+            _warn_of_short(rules.identity_key)
 
     def use(self, snapshot: Snapshot) -> None:
         """Takes the tenants' keys of a new snapshot."""
@@ -96,3 +97,14 @@ def _reader() -> Callable[[bytes, bytes], Assertion | None]:
     from provisioner.gateway.queueing.assertion import read_assertion
 
     return read_assertion
+
+
+def _warn_of_short(key: bytes) -> None:
+    from provisioner.gateway.queueing.assertion import LEAST_KEY_BYTES
+
+    if len(key) < LEAST_KEY_BYTES:
+        _log.warning(
+            "taking the identity key: it is short enough to be guessed, bytes wanted: %d",
+            LEAST_KEY_BYTES,
+            extra={"action": "identity_key_short"},
+        )
