@@ -21,6 +21,7 @@ from provisioner.domain.snapshot import Snapshot
 from provisioner.gateway.body.request_body import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
 from provisioner.gateway.caller.header import Naming, withheld_from_replica
+from provisioner.gateway.caller.listener_tls import CallerTls
 from provisioner.gateway.config import ControlPlane, GatewayConfig, Limits, TlsFiles
 from provisioner.gateway.control.link import Link
 from provisioner.gateway.control.subscription import Subscription
@@ -81,6 +82,7 @@ class Gateway:
         dialer = Dialer(ClientTls(config.tls) if config.tls else None)
         pool = Pool(config.limits, dialer, counters)
         self._config = config
+        self._tls = CallerTls(config.listener_tls) if config.listener_tls else None
         self._accounting = UsageAccounting(usage_sinks(config, counters), counters)
         replicas = Replicas(config.balancing.balance, counters)
         self._link = (
@@ -138,7 +140,11 @@ class Gateway:
             self.admin_port = await self._operator.start(config.admin_host, config.admin_port)
         try:
             self._server = await loop.create_server(
-                lambda: CallerConnection(self._path), config.listen_host, config.listen_port, backlog=_BACKLOG
+                lambda: CallerConnection(self._path),
+                config.listen_host,
+                config.listen_port,
+                backlog=_BACKLOG,
+                ssl=self._tls.context if self._tls else None,
             )
         except OSError:
             await self._operator.close()
@@ -200,6 +206,8 @@ class Gateway:
             self._path.pool.expire(now)
             self._path.queue.expire(now)
             self._path.rescue.expire(now)
+            if self._tls is not None:
+                self._tls.renew()
             if self._path.directory is not None and self._source.is_too_old():
                 _log.error("refusing requests: the snapshot is too old", extra={"action": "snapshot_expired"})
                 self._path.directory = None

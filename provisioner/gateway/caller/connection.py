@@ -66,7 +66,7 @@ class CallerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A customer has connected."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=0)  # so that `is_slow` means: not everything is out yet
+        self._transport.set_write_buffer_limits(high=1, low=0)  # so that `is_slow` means: not everything is out yet
         self.write = self._transport.write
         self._path.connections.add(self)
         self._enter(_IDLE, self._path.limits.header_seconds)
@@ -284,7 +284,8 @@ class CallerConnection(asyncio.Protocol):
         self._reader.drop()
         if not self._transport.is_closing():
             self._resume_reading()
-            self._transport.write_eof()
+            if self._transport.can_write_eof():  # TLS has no such half
+                self._transport.write_eof()
 
     def _resume_reading(self) -> None:
         if self._is_paused and not self._transport.is_closing():
