@@ -7,11 +7,14 @@ import json
 import logging
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from provisioner.domain.snapshot import QueueGroup, Snapshot
 from provisioner.gateway.config import Queueing
+from provisioner.probe.http import HttpProbe
+from tests.gateway.certificates import Authority, client_files
 from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.held import Crowd
 from tests.gateway.stub import OK, SECRET, Received, make_key, make_route, make_snapshot
@@ -286,6 +289,32 @@ async def test_status_counts_who_is_served_and_who_waits_by_class(stage: Stage) 
             {"backend": "direct", "slots": 0, "active": None, "queued": {"interactive": 0, "background": 0}},
         ],
     }
+    await crowd.finish()
+
+
+async def test_health_is_asked_of_the_replica_and_does_not_stand_in_the_queue(stage: Stage, tmp_path: Path) -> None:
+    """Ledger: ADM-16."""
+    await stage.publish(queued(stage, QueueGroup(name=GROUP, slots=1, depth=0)))
+    crowd = Crowd(stage)
+    await crowd.send("runs")
+    assert (await stage.chat()).status == 503
+    asked: list[Received] = []
+
+    async def engine(received: Received, writer: asyncio.StreamWriter) -> None:
+        asked.append(received)
+        content = {"data": [{"id": "served/chat"}], "choices": [{}]}
+        body = json.dumps(content).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    stage.replica.script = engine
+    files = client_files(Authority(tmp_path, "servers"), Authority(tmp_path, "clients"))
+    probe = HttpProbe(client_cert=files.client_certificate, client_key=files.client_key, server_ca=files.server_ca)
+    found = await probe.replica(stage.backend, model="served/chat", kind="chat")
+    await probe.close()
+    assert found.ok, found
+    assert [one.line.split()[1] for one in asked] == ["/health", "/v1/models", "/v1/chat/completions"]
+    assert not any(one.header("x-request-id") for one in asked), "the gateway names every request that it sends"
+    assert crowd.queued() == (1, 0, 0)
     await crowd.finish()
 
 
