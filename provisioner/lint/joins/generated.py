@@ -72,8 +72,11 @@ def _made_by(generator: Any) -> list[Mapping[str, Any]] | None:
         return [item for _, item in items(generator, "list", "elements") if isinstance(item, Mapping)]
     if kinds == ["matrix"] and "selector" not in generator:
         sides = [_made_by(inner) for _, inner in items(generator, "matrix", "generators")]
-        if len(sides) == 2 and sides[0] is not None and sides[1] is not None and len(sides[0]) * len(sides[1]) <= MOST:
-            return [{**one, **other} for one in sides[0] for other in sides[1]]
+        known = [side for side in sides if side]
+        if len(sides) == 2 and known:  # what the other side gives stays a hole
+            others = known[1] if len(known) > 1 else [{}]
+            joined: list[Mapping[str, Any]] = [{**one, **other} for one in known[0] for other in others]
+            return joined[:MOST]
     return None
 
 

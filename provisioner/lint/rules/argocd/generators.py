@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.deliveries import tree_of
+from provisioner.lint.joins.generated import Generated, filled_applications
+from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.argocd._generators import KINDS, elements, generators, is_go, kinds
-from provisioner.lint.values import has_hole, items, look, mapping, text, texts
+from provisioner.lint.values import has_hole, items, literal, look, mapping, text, texts
 from provisioner.lint.world import Object, World
 
 
@@ -169,8 +173,9 @@ def applicationset_step_matches_nothing(world: World) -> Iterator[Hit]:
     """A step of a progressive sync selects by a label that no generated Application has.
 
     The step holds nothing, and Applications that no step holds are not synced by the set at all (applicationset,
-    Progressive Syncs).
+    Progressive Syncs). Of a set with lists the values are looked at too.
     """
+    yield from _values_of_steps(world)
     for found, spec in _sets(world):
         labels = texts(spec, "template", "metadata", "labels")
         for path, step in items(spec, "strategy", "rollingSync", "steps"):
@@ -183,6 +188,49 @@ def applicationset_step_matches_nothing(world: World) -> Iterator[Hit]:
                         message=f"selecting applications of a step: the template has no such label: `{key}`",
                         fix=f"add the label `{key}` to `spec.template.metadata.labels`",
                     )
+
+
+def _values_of_steps(world: World) -> Iterator[Hit]:
+    made: dict[int, list[Generated]] = {}
+    for app in filled_applications(world):
+        if isinstance(app, Generated):
+            made.setdefault(id(app.at), []).append(app)
+    for found, spec in _sets(world):
+        for path, step in items(spec, "strategy", "rollingSync", "steps"):
+            for inner, expression in items(step, "matchExpressions"):
+                key, wanted = text(expression, "key"), [item for _, item in items(expression, "values") if isinstance(item, str)]
+                apps = made.get(id(found), []) if key and look(expression, "operator") == "In" else []
+                given = [literal(app.template, "metadata", "labels", key or "") for app in apps]
+                if given and None not in given and wanted and not {*wanted} & {*given}:
+                    known = sorted({value for value in given if value})
+                    near = nearest_name(str(wanted[0]), known)
+                    message = f"selecting applications of a step: none has `{key}` of this value: `{wanted[0]}`"
+                    fix = f"did you mean {near}?" if near else f"write one of: {', '.join(known)}"
+                    where = ("spec", *path, *inner, "values")
+                    yield Hit(at=found, path=where, message=message, fix=fix)
+
+
+@rule("applicationset-folder-unknown", Severity.ERROR)
+def applicationset_folder_unknown(world: World) -> Iterator[Hit]:
+    """A git generator looks for folders below one that is not there, but one of nearly that name is.
+
+    It finds nothing, makes no Application, and says nothing; with an existing set it deletes all that were there.
+    """
+    tree = tree_of(world)
+    for found, spec in _sets(world):
+        for path, generator, _ in generators(spec):
+            for inner, item in items(generator, "git", "directories"):
+                above = (literal(item, "path") or "").partition("*")[0].strip("/")
+                name = above.rpartition("/")[2]
+                if not above or look(item, "exclude") is True or tree.knows(above):
+                    continue
+                parent = tree.find(above.rpartition("/")[0]) if "/" in above else None
+                around = [parent] if parent else [str(one) for one in PurePosixPath(found.folder or ".").parents][:3]
+                near = meant(name, [other for one in around for other in tree.neighbours(one)])
+                if near:
+                    message = f"generating applications of {found.name}: there is no such folder: `{above}`"
+                    where = ("spec", *path, *inner, "path")
+                    yield Hit(at=found, path=where, message=message, fix=f"did you mean {near}?")
 
 
 @rule("applicationset-generates-nothing", Severity.WARNING)

@@ -24,3 +24,15 @@ TRIGGERS = _words(
     """
 )
 """Every one of them."""
+
+WORDS = {
+    ("rabbitmq", "mode"): _words(
+        "QueueLength MessageRate DeliverGetRate PublishedToDeliveredRatio ExpectedQueueConsumptionTime Unknown"
+    ),
+    ("rabbitmq", "protocol"): _words("auto http amqp"),
+    ("kafka", "offsetResetPolicy"): _words("latest earliest"),
+    ("apache-kafka", "offsetResetPolicy"): _words("latest earliest"),
+    ("prometheus", "authModes"): _words("basic bearer tls custom"),
+    ("metrics-api", "authMode"): _words("apiKey basic tls bearer"),
+}
+"""Fields of triggers that hold one of a few words, or several with commas between them."""

@@ -51,7 +51,7 @@ def scaled_job_refused(world: World) -> Iterator[Hit]:
             message = f"scaling {found.name}: minReplicaCount {least} is above maxReplicaCount: `{most}`"
             yield Hit(at=found, path=("spec", "minReplicaCount"), message=message, fix="exchange them")
         for path, trigger, metadata in _triggers(found):
-            if trigger.get("type") in RESOURCE_TRIGGERS:
+            if text(trigger, "type") in RESOURCE_TRIGGERS:
                 message = f"scaling {found.name}: a ScaledJob takes no trigger of type `{trigger['type']}`"
                 yield Hit(at=found, path=(*path, "type"), message=message, fix="go by a queue or by Prometheus")
             lacking = [name for name in _NEEDED["prometheus"] if metadata.get(name) in (None, "")]

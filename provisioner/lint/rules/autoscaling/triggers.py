@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.scaling import RESOURCE_TRIGGERS, Scaler, scalers
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules.autoscaling._trigger_types import TRIGGERS
+from provisioner.lint.rules.autoscaling._trigger_types import TRIGGERS, WORDS
 from provisioner.lint.values import has_hole, look, mapping, text
 from provisioner.lint.world import World, same_namespace
 
@@ -70,6 +70,23 @@ def scaler_trigger_unknown(world: World) -> Iterator[Hit]:
             if near:
                 message = f"scaling {scaler.name}: KEDA has no trigger of type `{kind}`"
                 yield Hit(at=scaler.at, path=(*path, "type"), message=message, fix=f"did you mean {near}?")
+
+
+@rule("scaler-trigger-word-unknown", Severity.ERROR)
+def scaler_trigger_word_unknown(world: World) -> Iterator[Hit]:
+    """A field of a trigger has a word that KEDA does not know, such as the mode of a RabbitMQ trigger.
+
+    KEDA refuses the trigger, and the workload stays as it is.
+    """
+    for scaler, path, item in _keda_triggers(world):
+        for (kind, field), words in WORDS.items():
+            written = text(item, "metadata", field) if item.get("type") == kind else None
+            for word in (written or "").split(","):
+                if word.strip() and word.strip() not in words and not has_hole(word):
+                    near = nearest_name(word, words)
+                    message = f"scaling {scaler.name}: {field} of a {kind} trigger cannot be `{word.strip()}`"
+                    fix = f"did you mean {near}?" if near else f"write one of: {', '.join(sorted(words))}"
+                    yield Hit(at=scaler.at, path=(*path, "metadata", field), message=message, fix=fix)
 
 
 @rule("scaler-metric-type", Severity.ERROR)

@@ -68,6 +68,14 @@ def _addresses(found: Object) -> Iterator[tuple[FieldPath, str]]:
         for place in places:
             if (address := literal(found.value, *place)) is not None:
                 yield place, address
+    if (address := literal(found.value, "spec", "model", "uri")) is not None:
+        yield ("spec", "model", "uri"), address
+
+
+def _served(world: World) -> Iterator[Object]:
+    """Everything that takes weights from an address."""
+    yield from inference_services(world)
+    yield from (found for found in world.of_kind("LLMInferenceService") if found.group == "serving.kserve.io")
 
 
 def _more_schemes(world: World) -> Iterator[str]:
@@ -84,8 +92,8 @@ def kserve_storage_unknown(world: World) -> Iterator[Hit]:
     Its webhook refuses what none of its storage containers supports. By itself KServe reads gs, s3, pvc, file, hf, oci,
     http, https (Azure's blobs among them), hdfs and webhdfs; a ClusterStorageContainer may add others.
     """
-    known = {*_SCHEMES, *_more_schemes(world)} if world.has("InferenceService") else set()
-    for found in inference_services(world):
+    known = {*_SCHEMES, *_more_schemes(world)}
+    for found in _served(world):
         for path, address in _addresses(found):
             scheme = re.match(r"([A-Za-z][\w+.-]*):(/*)", address)
             if scheme is not None and (scheme[1] not in known or scheme[2] != "//"):
@@ -101,7 +109,7 @@ def kserve_claim_missing(world: World) -> Iterator[Hit]:
 
     `pvc://<claim>/<path>` is mounted into the pods, which wait for ever for a claim that is not there.
     """
-    for found in inference_services(world) if world.has("PersistentVolumeClaim") else ():
+    for found in _served(world) if world.has("PersistentVolumeClaim") else ():
         names = [
             claim.name
             for claim in world.of_kind("PersistentVolumeClaim")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
@@ -233,3 +234,30 @@ def rdma_switched_off(world: World) -> Iterator[Hit]:
         if path is not None and engine.environment.get("NCCL_IB_DISABLE") == "1" and has_device:
             message = "using RDMA: NCCL is told not to: `NCCL_IB_DISABLE=1`"
             yield Hit(at=engine.pod.owner, path=path, message=message, fix="remove it")
+
+
+_FABRIC = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")
+
+
+@rule("fabric-without-device", Severity.WARNING)
+def fabric_without_device(world: World) -> Iterator[Hit]:
+    """A container names adapters of InfiniBand for NCCL, and gets no device of them.
+
+    Without a resource such as `rdma/ib` (or the host's network and privileges, or a second network) the container sees
+    no adapter: NCCL falls back to TCP without a word, and ranks on several nodes wait for each other.
+    """
+    for engine in engines(world):
+        path = next((path for name in _FABRIC if (path := engine.variable(name))), None)
+        limits = mapping(engine.container.value, "resources", "limits")
+        has_device = any(re.search(r"rdma|\bib\b|hca|sriov|roce|efa|infiniband", str(name)) for name in limits)
+        is_open = look(engine.pod.spec, "hostNetwork") is True or look(
+            engine.container.value, "securityContext", "privileged"
+        )
+        networks = mapping(engine.pod.value, "metadata", "annotations")
+        has_other = any("network" in str(key) for key in networks) or look(
+            engine.container.value, "resources", "claims"
+        )
+        if path is not None and not (has_device or is_open or has_other) and engine.gpus:
+            message = f"using RDMA: NCCL is told of adapters, and the container gets none: `{engine.container.name}`"
+            fix = "ask for the adapters' resource, such as rdma/ib, or remove the variable"
+            yield Hit(at=engine.pod.owner, path=path, message=message, fix=fix)

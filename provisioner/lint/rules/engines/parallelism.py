@@ -11,7 +11,7 @@ from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._models import shape_of
 from provisioner.lint.server_kinds import EngineKind
-from provisioner.lint.values import mapping
+from provisioner.lint.values import items, mapping, text, whole
 from provisioner.lint.world import World
 
 _CUT = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
@@ -24,6 +24,24 @@ _UNUSUAL = frozenset([3, 5, 6, 7])
 def _flag_path(engine: Engine, *concepts: str) -> FieldPath:
     flag = next((flag for concept in concepts if (flag := engine.find(concept))), None)
     return flag.path if flag else engine.gpu_path
+
+
+def _claimed(world: World, engine: Engine) -> int | None:
+    """The devices that the container's DRA claims hold, None where that is not known."""
+    claims = {text(item, "name"): item for _, item in items(engine.pod.spec, "resourceClaims")}
+    total = 0
+    for _, used in items(engine.container.value, "resources", "claims"):
+        claim = claims.get(text(used, "name"))
+        name, direct = text(claim, "resourceClaimTemplateName"), text(claim, "resourceClaimName")
+        kind, path = ("ResourceClaimTemplate", ("spec", "spec")) if name else ("ResourceClaim", ("spec",))
+        found = world.find(kind, name or direct or "", namespace=engine.pod.namespace)
+        requests = [item for _, item in items(found.value, *path, "devices", "requests")] if found else []
+        exact = [mapping(item, "exactly") for item in requests]
+        counts = [whole(item, "count") if "count" in item else 1 for item in exact]
+        if not counts or None in counts or not all(exact) or any(item.get("allocationMode") == "All" for item in exact):
+            return None
+        total += sum(count for count in counts if count is not None)
+    return total or None
 
 
 def _wanted_gpus(engine: Engine) -> int | None:
@@ -43,10 +61,10 @@ def tensor_parallel_above_gpus(world: World) -> Iterator[Hit]:
     """A model server cuts the model over more GPUs than its container gets.
 
     The container sees only the GPUs of its own limit, so the engine ends while it sets up its workers. Needed are
-    tensor x pipeline x data parallel GPUs.
+    tensor x pipeline x data parallel GPUs. Devices of DRA claims count as well.
     """
     for engine in engines(world):
-        wanted, gpus = _wanted_gpus(engine), engine.gpus
+        wanted, gpus = _wanted_gpus(engine), engine.gpus if engine.gpus is not None else _claimed(world, engine)
         if wanted is not None and gpus is not None and wanted > gpus > 0:
             yield Hit(
                 at=engine.pod.owner,

@@ -9,7 +9,7 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.slips import distance
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import mapping
+from provisioner.lint.values import mapping, texts
 from provisioner.lint.world import POD_TEMPLATES, Object, World
 
 _KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -44,6 +44,31 @@ def _meant(key: str) -> str | None:
     near = next((known for known in names if distance(name, known) <= _SLIP), None)
     near = near or next((known for known in names if known.startswith(f"{name}-")), None)
     return f"{prefix}/{near}" if near else None
+
+
+_SWITCHES: Mapping[str, tuple[str, ...]] = {
+    "istio-injection": ("enabled", "disabled"),
+    "sidecar.istio.io/inject": ("true", "false"),
+    "istio.io/dataplane-mode": ("ambient", "none"),
+}
+"""Labels that Istio reads, and the values that it knows."""
+
+
+@rule("istio-label-value-unknown", Severity.ERROR)
+def istio_label_value_unknown(world: World) -> Iterator[Hit]:
+    """A label that switches Istio on or off has a value that Istio does not know.
+
+    It compares the text: `enable`, `yes` or `True` is none of them, and the pods get no proxy, or keep it.
+    """
+    for found in world.objects:
+        for path in ((), *POD_TEMPLATES.get(found.kind, ())):
+            for field in ("labels", "annotations"):
+                place = (*path, "metadata", field)
+                for key, value in texts(found.value, *place).items():
+                    words = _SWITCHES.get(key)
+                    if words and value not in words:
+                        message = f"reading {key}: Istio knows {' and '.join(words)}, not {shown(value)}"
+                        yield Hit(at=found, path=(*place, key), message=message, fix=f"write {words[0]} or {words[1]}")
 
 
 @rule("well-known-name-misspelt", Severity.WARNING)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from provisioner.catalog.fields import FieldPath
 from provisioner.catalog.fields import shown as quoted
-from provisioner.domain.finding import Severity
-from provisioner.lint.joins.pods import neighbours
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.pods import mentions, neighbours, ports
 from provisioner.lint.joins.selectors import (
     Selector,
     equality,
     near_misses,
     nothing_selected,
+    selected,
     selected_anywhere,
     selector,
 )
 from provisioner.lint.model_servers import engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.routing._routes import GATEWAY_GROUP, shown
-from provisioner.lint.values import literal, look
-from provisioner.lint.world import Object, World
+from provisioner.lint.values import has_hole, items, literal, look, whole
+from provisioner.lint.world import Container, Object, World, same_namespace
 
 _PICKERS = ("endpointPickerRef", "extensionRef")
 
@@ -77,6 +79,55 @@ def inference_pool_picker_unknown(world: World) -> Iterator[Hit]:
                 message = f"picking endpoints: there is no Service `{name}`"
                 fix = f"did you mean {near}?" if near else "deliver the endpoint picker with the pool"
                 yield Hit(at=found, path=("spec", field, "name"), message=message, fix=fix)
+
+
+@rule("inference-pool-port-closed", Severity.ERROR)
+def inference_pool_port_closed(world: World) -> Iterator[Hit]:
+    """An InferencePool sends requests to a port that no pod of it opens.
+
+    `targetPorts` are ports of the pods, not of a Service. Every request is answered with 503.
+    """
+    for found in world.of_kind("InferencePool"):
+        written = look(found.value, "spec", "selector")
+        chosen = selector(written) if look(written, "matchLabels") is not None else equality(written)
+        pods = selected(world, chosen, found.namespace) if chosen and chosen.is_certain and chosen.keys else ()
+        opened = sorted({port.number for pod in pods for port in ports(pod) if port.number})
+        single = whole(found.value, "spec", "targetPortNumber")
+        wanted = [
+            ((*path, "number"), whole(item, "number")) for path, item in items(found.value, "spec", "targetPorts")
+        ]
+        for path, number in [*wanted, (("spec", "targetPortNumber"), single)]:
+            if number and opened and number not in opened and not any(mentions(pod, number) for pod in pods):
+                message = f"picking endpoints: no pod of the pool opens this port: `{number}`"
+                yield Hit(at=found, path=path, message=message, fix=f"write one of: {', '.join(map(str, opened))}")
+
+
+@rule("inference-pool-of-picker-unknown", Severity.ERROR)
+def inference_pool_of_picker_unknown(world: World) -> Iterator[Hit]:
+    """An endpoint picker is told to serve an InferencePool that its namespace does not have, though it has others.
+
+    It never becomes ready, and the gateway answers every request of its pool with 503.
+    """
+    for pod in world.pods if world.has("InferencePool") else ():
+        names = [one.name for one in world.of_kind("InferencePool") if same_namespace(one.namespace, pod.namespace)]
+        for container in pod.containers:
+            for path, name in _pool_names(container):
+                if names and name not in names:
+                    near = nearest_name(name, names)
+                    message = f"picking endpoints: the namespace has no InferencePool of this name: `{name}`"
+                    fix = f"did you mean {near}?" if near else f"write one of: {', '.join(names)}"
+                    yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+
+
+def _pool_names(container: Container) -> Iterator[tuple[FieldPath, str]]:
+    """The pools that the arguments of a picker name: `--pool-name llama`, with one dash or `=` as well."""
+    words = [(path, item) for path, item in items(container.value, "args")]
+    for position, (path, word) in enumerate(words):
+        name, equals, value = str(word).partition("=")
+        if name.lstrip("-") in ("pool-name", "poolName") and name.startswith("-"):
+            place, given = (path, value) if equals else (words[position + 1 : position + 2] or [(path, "")])[0]
+            if isinstance(given, str) and given and not has_hole(given):
+                yield (*container.path, *place), given
 
 
 @rule("backend-tls-refused", Severity.ERROR)

@@ -13,10 +13,11 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
-from provisioner.lint.joins.selectors import equality, selected
+from provisioner.lint.joins.selectors import equality, nothing_selected, selected
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.routing._durations import seconds
 from provisioner.lint.rules.routing._hostnames import hosts_meet
-from provisioner.lint.rules.routing._routes import shown
+from provisioner.lint.rules.routing._routes import serves_models, shown
 from provisioner.lint.values import has_hole, items, literal, look, mapping, text, texts, whole
 from provisioner.lint.world import Object, World
 
@@ -281,6 +282,50 @@ def istio_port_without_protocol(world: World) -> Iterator[Hit]:
                 message = f"routing by Istio: nobody says what the port speaks: `{name or look(port, 'port')}`"
                 fix = "name it after its protocol, such as grpc-inference, or set appProtocol"
                 yield Hit(at=service, path=(*path, "name"), message=message, fix=fix)
+
+
+_SELECTING = ("AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication")
+_GATEWAY_PODS = frozenset({"istio", "gateway.networking.k8s.io/gateway-name", "istio.io/gateway-name"})
+
+
+@rule("istio-policy-selects-nothing", Severity.WARNING)
+def istio_policy_selects_nothing(world: World) -> Iterator[Hit]:
+    """A policy of Istio selects no pod of its namespace, so it protects nobody.
+
+    An AuthorizationPolicy that allows a few callers leaves everybody in where it selects nothing. In Istio's root
+    namespace a policy is for all; the pods of gateways are rarely in the folder, and are left alone.
+    """
+    for found in world.of_kind(*_SELECTING):
+        chosen = equality(look(found.value, "spec", "selector", "matchLabels"))
+        if found.group != "security.istio.io" or chosen is None or not chosen.is_certain or chosen.is_empty:
+            continue
+        is_elsewhere = bool(chosen.keys & _GATEWAY_PODS) or found.namespace == "istio-system"
+        why = None if is_elsewhere else nothing_selected(world, chosen, found)
+        if why:
+            message = f"protecting pods: {why[0]}: `{chosen}`"
+            yield Hit(at=found, path=("spec", "selector"), message=message, fix=why[1])
+
+
+_LEAST_SECONDS = 60.0
+
+
+@rule("istio-timeout-short", Severity.WARNING)
+def istio_timeout_short(world: World) -> Iterator[Hit]:
+    """A VirtualService ends requests to a model server before a long generation is through.
+
+    `timeout`, and `perTryTimeout` of its retries, cover the whole answer, a stream to its last token: a thousand tokens
+    at 20 tokens a second take 50 seconds. A retry generates everything once more. Without a timeout Istio waits.
+    """
+    for route in _of_istio(world, "VirtualService"):
+        for path, part in items(route.value, "spec", "http"):
+            hosts = [_Destination(route, (), mapping(item, "destination")) for _, item in items(part, "route")]
+            is_served = any(one.service and serves_models(world, *one.service) for one in hosts)
+            retries = look(part, "retries", "attempts") != 0
+            for place in (("timeout",), *((("retries", "perTryTimeout"),) if retries else ())):
+                limit = seconds(literal(part, *place))
+                if is_served and limit and limit < _LEAST_SECONDS:
+                    message = f"routing inference: a long generation is cut by `{place[-1]}`: `{look(part, *place)}`"
+                    yield Hit(at=route, path=(*path, *place), message=message, fix="allow some minutes, such as 600s")
 
 
 def _rules(world: World) -> Sequence[_Destination]:

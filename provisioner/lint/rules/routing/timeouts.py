@@ -10,13 +10,13 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.routing._durations import seconds
 from provisioner.lint.rules.routing._routes import backends, is_inference_rule, parents, routes, rules
 from provisioner.lint.values import has_hole, items, literal, look, mapping, text
 from provisioner.lint.world import Object, World
 
 _SHORTEST_GENERATION_SECONDS = 60.0
 _DURATION = re.compile(r"([0-9]{1,5}(h|m|s|ms)){1,4}")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _TIMEOUTS = ("request", "backendRequest")
 _WHOLE_REQUEST = {"requesttimeout", "timeoutsec", "timeout", "request", "maxstreamduration"}
 _POLICIES = (
@@ -28,13 +28,6 @@ _POLICIES = (
     "AIGatewayRoute",
     "BackendConfigPolicy",
 )
-
-
-def seconds(written: str | None) -> float | None:
-    """A duration of Gateway API (GEP-2257) in seconds, None where it is none."""
-    if written is None or not _DURATION.fullmatch(written):
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([0-9]+)(h|ms|m|s)", written))
 
 
 def _rules(world: World) -> Iterator[tuple[Object, FieldPath, Mapping[str, Any]]]:

@@ -149,15 +149,15 @@ def kueue_quota_too_small(world: World) -> Iterator[Hit]:
 
 @rule("kueue-quota-below-group", Severity.ERROR)
 def kueue_quota_below_group(world: World) -> Iterator[Hit]:
-    """A group of a LeaderWorkerSet asks for more than its ClusterQueue has in all flavors together.
+    """A group of a LeaderWorkerSet, or a Job, asks for more than its ClusterQueue has in all flavors together.
 
-    Kueue admits leader and workers of a group together or not at all, so its pods stay gated for ever. Queues of a
-    cohort may borrow and are left alone.
+    Kueue admits the pods of a group, or all that a Job runs at a time, together or not at all, so they stay gated for
+    ever. Queues of a cohort may borrow, up to their borrowingLimit; without one they are left alone.
     """
     for owner, name, group in _groups(world):
         local = world.find("LocalQueue", name, namespace=owner.namespace)
         queue = world.find("ClusterQueue", text(local.value, "spec", "clusterQueue") or "") if local else None
-        if queue is None or _in_cohort(queue):
+        if queue is None:
             continue
         for resource, value in group.items():
             quota = _quota(queue, resource)
@@ -170,9 +170,14 @@ def kueue_quota_below_group(world: World) -> Iterator[Hit]:
 
 
 def _groups(world: World) -> Iterator[tuple[Object, str, Mapping[str, Decimal]]]:
-    """LeaderWorkerSets that are queued, their queue, and what one group of each asks for."""
+    """LeaderWorkerSets and Jobs that are queued, their queue, and what a group or a Job asks for at a time."""
     queued = {id(pod.owner): (pod.owner, name) for pod, name in _queued(world)}
     for owner, name in queued.values():
+        if owner.kind == "Job":
+            count = whole(owner.value, "spec", "parallelism") or 1
+            is_partial = any("job-min-parallelism" in key for key in owner.annotations)
+            for pod in pods_made_by(owner, world) if not is_partial else ():
+                yield owner, name, {one: amount * count for one, amount in pod_total(pod).items()}
         size = whole(owner.value, "spec", "leaderWorkerTemplate", "size")
         pods = {pod.path[-1]: pod_total(pod) for pod in pods_made_by(owner, world) if pod.path}
         workers = pods.get("workerTemplate")
@@ -183,8 +188,11 @@ def _groups(world: World) -> Iterator[tuple[Object, str, Mapping[str, Decimal]]]
 
 
 def _quota(queue: Object, resource: str) -> Decimal | None:
-    """How much of a resource the flavors of a queue have together; None where one is not known, or there is none."""
-    found = [amount(look(entry, "nominalQuota")) for _, entry in _quotas(queue) if text(entry, "name") == resource]
+    """How much of a resource the flavors of a queue may have together; None where one is not known, or none there."""
+    entries = [entry for _, entry in _quotas(queue) if text(entry, "name") == resource]
+    found = [amount(look(entry, "nominalQuota")) for entry in entries]
+    if _in_cohort(queue):
+        found += [amount(look(entry, "borrowingLimit")) for entry in entries]
     known = [one for one in found if one is not None]
     return sum(known, Decimal(0)) if known and len(known) == len(found) else None
 

@@ -289,10 +289,12 @@ def quota_misses_accelerators(world: World) -> Iterator[Hit]:
         mine = [name for name, value in limited_names.items() if is_accelerator(name) and value]
         taken = {name for pod in pods for name in accelerators(pod)}
         claims = any(look(pod.spec, "resourceClaims") for pod in pods) and not any("deviceclass" in key for key in hard)
-        if mine and not taken & limited_names.keys() and (taken or claims):
-            what = ", ".join(sorted(taken)) or "devices by claims"
+        missed = taken - limited_names.keys()
+        is_idle = bool(missed) and any(name not in taken for name in mine)
+        if mine and (is_idle or (claims and not taken & limited_names.keys())):
+            what = ", ".join(sorted(missed)) or "devices by claims"
             message = f"limiting namespace: the pods take {what}, which {shown(f'requests.{mine[0]}')} does not count"
-            wanted = f"requests.{min(taken)}" if taken else "<device class>.deviceclass.resource.k8s.io/devices"
+            wanted = f"requests.{min(missed)}" if missed else "<device class>.deviceclass.resource.k8s.io/devices"
             path = ("spec", "hard", f"requests.{mine[0]}")
             yield Hit(at=quota, path=path, message=message, fix=f"limit {wanted} as well")
 

@@ -31,6 +31,13 @@ GROUPS: Mapping[str, frozenset[str]] = {
         ("httproutes grpcroutes gatewayclasses referencegrants", ["gateway.networking.k8s.io"]),
         ("leaderworkersets", ["leaderworkerset.x-k8s.io"]),
         ("scaledobjects scaledjobs", ["keda.sh"]),
+        ("inferencepools", ["inference.networking.k8s.io", "inference.networking.x-k8s.io"]),
+        ("inferenceobjectives inferencemodels", ["inference.networking.x-k8s.io", "inference.networking.k8s.io"]),
+        ("inferenceservices servingruntimes clusterservingruntimes inferencegraphs", ["serving.kserve.io"]),
+        ("rayclusters rayservices rayjobs", ["ray.io"]),
+        ("clusterqueues localqueues resourceflavors workloads", ["kueue.x-k8s.io"]),
+        ("virtualservices destinationrules", ["networking.istio.io"]),
+        ("externalsecrets secretstores clustersecretstores", ["external-secrets.io"]),
     )
     for name in names.split()
 }

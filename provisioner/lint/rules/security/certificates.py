@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from provisioner.domain.finding import Severity
+from provisioner.catalog.fields import FieldPath
+from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.pods import are_together
 from provisioner.lint.joins.schedule import seconds
 from provisioner.lint.joins.slips import meant
@@ -90,21 +91,33 @@ def certificate_issuer_unknown(world: World) -> Iterator[Hit]:
 
     An Issuer, which is the kind where none is named, serves its own namespace only; a ClusterIssuer all of them. The
     certificate is never issued: `Referenced "Issuer" not found`. Issuers that the folder does not show are left alone.
+    The annotations of Ingresses and Gateways that ask for certificates name issuers as well.
     """
-    for found in _certificates(world):
-        kind, name = _issuer(world, found) or ("", "")
+    for found, path, kind, name in _asked(world):
         space = found.namespace if kind == "Issuer" else None
         if not kind or world.find(kind, name, namespace=space):
             continue
         other = "ClusterIssuer" if kind == "Issuer" else "Issuer"
         is_other = world.find(other, name, namespace=found.namespace if other == "Issuer" else None) is not None
         names = [one.name for one in world.of_kind(kind) if space is None or same_namespace(one.namespace, space)]
-        near = meant(name, names)
+        near = meant(name, names) or (nearest_name(name, names) if len(names) == 1 else None)
         if is_other or near or world.find(kind, name):
             fix = f"did you mean {near}?" if near else "make it a ClusterIssuer, or put an Issuer here"
             message = f"issuing certificate: no {kind} of this name serves its namespace: `{name}`"
             fix = f"write `kind: {other}`" if is_other else fix
-            yield Hit(at=found, path=("spec", "issuerRef"), message=message, fix=fix)
+            yield Hit(at=found, path=path, message=message, fix=fix)
+
+
+def _asked(world: World) -> Iterator[tuple[Object, FieldPath, str, str]]:
+    """Who asks which issuer for certificates: the object, where it says so, and kind and name of the issuer."""
+    for found in _certificates(world):
+        if issuer := _issuer(world, found):
+            yield found, ("spec", "issuerRef"), *issuer
+    for found in world.of_kind("Ingress", "Gateway", "ListenerSet"):
+        for key, kind in zip(_ISSUERS, ("ClusterIssuer", "Issuer"), strict=True):
+            name = found.annotations.get(key)
+            if name and not has_hole(name):
+                yield found, ("metadata", "annotations", key), kind, name
 
 
 @rule("certificate-wildcard-over-http", Severity.ERROR)

@@ -5,11 +5,13 @@ Sources: External Secrets Operator, its API reference and the checks of its webh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from provisioner.catalog.fields import shown
-from provisioner.domain.finding import Severity
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.pods import every_pod, with_models
 from provisioner.lint.joins.schedule import is_duration
 from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
@@ -17,6 +19,9 @@ from provisioner.lint.values import has_hole, items, literal, look, mapping, tex
 from provisioner.lint.world import Object, World, same_namespace
 
 _GROUP = "external-secrets.io"
+_AWS = ("SecretsManager", "ParameterStore")
+_HOLE = re.compile(r"\{\{-?\s*\.(\w+)\s*(?:\|[^}]*)?-?\}\}")
+"""An entry that a template prints; `index . "a-b"` and the like are left alone."""
 _WORDS = {
     ("target", "creationPolicy"): ("Owner", "Orphan", "Merge", "None"),
     ("target", "deletionPolicy"): ("Delete", "Merge", "Retain"),
@@ -58,9 +63,10 @@ def external_secret_refused(world: World) -> Iterator[Hit]:
 
 @rule("secret-store-refused", Severity.ERROR)
 def secret_store_refused(world: World) -> Iterator[Hit]:
-    """A SecretStore has several providers or none, or a version of Vault's key-value engine that does not exist.
+    """A SecretStore has several providers or none, or a version of Vault's engine or a service of AWS that is none.
 
-    The API server refuses it: `provider` holds exactly one, and Vault's `version` is v1 or v2.
+    The API server refuses it: `provider` holds exactly one, Vault's `version` is v1 or v2, and the `service` of AWS is
+    SecretsManager or ParameterStore.
     """
     for found in world.of_kind("SecretStore", "ClusterSecretStore"):
         if found.group != _GROUP or not isinstance(look(found.value, "spec", "provider"), Mapping):
@@ -74,6 +80,12 @@ def secret_store_refused(world: World) -> Iterator[Hit]:
             message = f"fetching secrets: Vault's engine has no version {shown(version)}"
             path = ("spec", "provider", "vault", "version")
             yield Hit(at=found, path=path, message=message, fix="write v1 or v2")
+        service = literal(found.value, "spec", "provider", "aws", "service")
+        if service is not None and service not in _AWS:
+            near = nearest_name(service, _AWS)
+            message = f"fetching secrets: AWS has no such service: {shown(service)}"
+            fix = f"did you mean {near}?" if near else f"write {' or '.join(_AWS)}"
+            yield Hit(at=found, path=("spec", "provider", "aws", "service"), message=message, fix=fix)
 
 
 @rule("external-secret-store-unknown", Severity.ERROR)
@@ -121,8 +133,8 @@ def external_secret_lacks_key(world: World) -> Iterator[Hit]:
     The container is not started: `couldn't find key … in Secret`. The names of the entries are `data[].secretKey`.
     """
     made = _made(world) if world.has("ExternalSecret") else {}
-    for pod in world.pods if made else ():
-        for container in pod.containers:
+    for pod in every_pod(world) if made else ():
+        for container in with_models(pod):
             for path, entry in items(container.value, "env"):
                 reference = mapping(entry, "valueFrom", "secretKeyRef")
                 name, key = literal(reference, "name"), literal(reference, "key")
@@ -131,3 +143,53 @@ def external_secret_lacks_key(world: World) -> Iterator[Hit]:
                     where = (*container.path, *path, "valueFrom", "secretKeyRef", "key")
                     message = f"reading Secret {name}: its ExternalSecret puts in no entry {shown(key)}"
                     yield Hit(at=pod.owner, path=where, message=message, fix=f"it has: {', '.join(sorted(keys))}")
+
+
+@rule("external-secret-template-unknown", Severity.ERROR)
+def external_secret_template_unknown(world: World) -> Iterator[Hit]:
+    """The template of an ExternalSecret prints an entry that it does not fetch.
+
+    The names are those of `data[].secretKey`. The template ends with `map has no entry for key`, and the Secret is
+    never made. Said where everything that is fetched is named; what `dataFrom` brings is not.
+    """
+    for found in _secrets(world):
+        keys = {literal(entry, "secretKey") for _, entry in items(found.value, "spec", "data")}
+        if not keys or None in keys or look(found.value, "spec", "dataFrom"):
+            continue
+        path = ("spec", "target", "template", "data")
+        for entry, written in mapping(found.value, *path).items():
+            for name in _HOLE.findall(written) if isinstance(written, str) else ():
+                if name not in keys:
+                    near = nearest_name(name, [key for key in keys if key])
+                    message = f"making secret: it fetches nothing of this name: `{name}`"
+                    fix = f"did you mean `{near}`?" if near else "fetch it under `data`"
+                    yield Hit(at=found, path=(*path, entry), message=message, fix=fix)
+
+
+_PULL_TYPES = ("kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg")
+
+
+@rule("pull-secret-of-other-type", Severity.ERROR)
+def pull_secret_of_other_type(world: World) -> Iterator[Hit]:
+    """A pod pulls its images with a Secret that is not of the type for it.
+
+    The kubelet reads `kubernetes.io/dockerconfigjson` and `kubernetes.io/dockercfg` and passes over all others: images
+    of a private registry end in `ImagePullBackOff`. An ExternalSecret makes an `Opaque` one unless its
+    `target.template.type` says otherwise.
+    """
+    made = {}
+    for one in _secrets(world):
+        name = literal(one.value, "spec", "target", "name") or one.name
+        is_sure = look(one.value, "spec", "target", "creationPolicy") in (None, "Owner")
+        kind = look(one.value, "spec", "target", "template", "type") or "Opaque"
+        if is_sure and not look(one.value, "spec", "dataFrom"):
+            made[one.namespace, name] = kind
+    for one in world.of_kind("Secret"):
+        made[one.namespace, one.name] = one.value.get("type") or "Opaque"
+    for pod in every_pod(world) if made else ():
+        for path, item in items(pod.spec, "imagePullSecrets"):
+            kind = made.get((pod.namespace, literal(item, "name") or ""))
+            if isinstance(kind, str) and not has_hole(kind) and kind not in _PULL_TYPES:
+                message = f"pulling images: Secret `{literal(item, 'name')}` is of another type: `{kind}`"
+                fix = f"make it of type {_PULL_TYPES[0]}, with the entry .dockerconfigjson"
+                yield Hit(at=pod.owner, path=pod.at(*path), message=message, fix=fix)

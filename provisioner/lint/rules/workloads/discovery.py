@@ -1,6 +1,7 @@
 """Routers that look for engines by the labels of their pods: whether there are any, and whether they may look.
 
-Sources: the arguments of vLLM's production stack (`--k8s-label-selector`) and of SGLang's router (`--selector`).
+Sources: the arguments of vLLM's production stack (`--k8s-label-selector`) and of SGLang's router (`--selector`, and
+its two for prefill and decode).
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from collections.abc import Iterator
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.command_line import command_line
-from provisioner.lint.joins.selectors import Selector, nothing_selected
+from provisioner.lint.joins.pods import mentions, ports
+from provisioner.lint.joins.selectors import Selector, nothing_selected, selected
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, literal, text
 from provisioner.lint.world import Container, Object, PodTemplate, World
 
-_LABEL_FLAGS = ("--k8s-label-selector", "--selector")
+_LABEL_FLAGS = ("--k8s-label-selector", "--selector", "--prefill-selector", "--decode-selector")
+_PORT_FLAGS = ("--service-discovery-port",)
 _NAMESPACE_FLAGS = ("--k8s-namespace", "--service-discovery-namespace")
 _PAIR = re.compile(r"([\w./-]+)={1,2}([\w.-]+)")
 _WANTED = ("list", "watch")
@@ -44,12 +47,13 @@ def _routers(world: World) -> Iterator[tuple[PodTemplate, FieldPath, Selector]]:
     """Pods that look for others in their own namespace: where it is said by which labels, and these."""
     for pod in world.pods:
         for container in pod.containers:
-            flag = _flag(container, _LABEL_FLAGS) if "--service-discovery" in container.arguments else None
-            words = [part for word in flag[1] for part in (word or "{{").split(",")] if flag else []
-            pairs = [_PAIR.fullmatch(word) for word in words]
-            if flag is None or not pairs or None in pairs or not _is_at_home(pod, container):
-                continue
-            yield pod, flag[0], Selector({pair[1]: pair[2] for pair in pairs if pair})
+            is_router = "--service-discovery" in container.arguments and _is_at_home(pod, container)
+            for name in _LABEL_FLAGS if is_router else ():
+                flag = _flag(container, (name,))
+                words = [part for word in flag[1] for part in (word or "{{").split(",")] if flag else []
+                pairs = [_PAIR.fullmatch(word) for word in words if word]
+                if flag is not None and pairs and None not in pairs:
+                    yield pod, flag[0], Selector({pair[1]: pair[2] for pair in pairs if pair})
 
 
 def _is_at_home(pod: PodTemplate, container: Container) -> bool:
@@ -70,6 +74,25 @@ def discovery_selects_nothing(world: World) -> Iterator[Hit]:
         if why:
             message = f"looking for engines: {why[0]}: {shown(str(found))}"
             yield Hit(at=pod.owner, path=path, message=message, fix=why[1])
+
+
+@rule("discovery-port-closed", Severity.ERROR)
+def discovery_port_closed(world: World) -> Iterator[Hit]:
+    """A router asks the engines that it finds at a port that none of them opens.
+
+    Every engine counts as unhealthy, and each request is answered with 503. The port is the engine's, not the router's.
+    """
+    for pod, _, found in _routers(world):
+        pods = [one for one in selected(world, found, pod.namespace) if one.owner is not pod.owner]
+        flag = next((flag for box in pod.containers if (flag := _flag(box, _PORT_FLAGS))), None)
+        word = flag[1][0] if flag and flag[1] else None
+        if flag is None or word is None or not word.isdigit() or not pods:
+            continue
+        opened = sorted({port.number for one in pods for port in ports(one) if port.number})
+        if opened and int(word) not in opened and not any(mentions(one, int(word)) for one in pods):
+            message = f"asking engines: none of them opens this port: `{word}`"
+            fix = f"write one of: {', '.join(map(str, opened))}"
+            yield Hit(at=pod.owner, path=flag[0], message=message, fix=fix)
 
 
 @rule("discovery-not-permitted", Severity.ERROR)
@@ -110,8 +133,8 @@ def _roles_of(world: World, pod: PodTemplate) -> Iterator[Object]:
 
 def _pod_verbs(role: Object) -> Iterator[tuple[FieldPath, str]]:
     for path, entry in items(role.value, "rules"):
-        resources = [item for _, item in items(entry, "resources")]
-        groups = [item for _, item in items(entry, "apiGroups")]
+        resources = [item for _, item in items(entry, "resources") if isinstance(item, str)]
+        groups = [item for _, item in items(entry, "apiGroups") if isinstance(item, str)]
         if {"pods", "*"} & {*resources} and {"", "*"} & {*groups}:
             for place, verb in items(entry, "verbs"):
                 if isinstance(verb, str):
