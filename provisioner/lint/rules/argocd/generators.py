@@ -198,12 +198,13 @@ def _values_of_steps(world: World) -> Iterator[Hit]:
     for found, spec in _sets(world):
         for path, step in items(spec, "strategy", "rollingSync", "steps"):
             for inner, expression in items(step, "matchExpressions"):
-                key, wanted = text(expression, "key"), [item for _, item in items(expression, "values") if isinstance(item, str)]
+                key = text(expression, "key")
+                wanted = [item for _, item in items(expression, "values") if isinstance(item, str)]
                 apps = made.get(id(found), []) if key and look(expression, "operator") == "In" else []
                 given = [literal(app.template, "metadata", "labels", key or "") for app in apps]
                 if given and None not in given and wanted and not {*wanted} & {*given}:
                     known = sorted({value for value in given if value})
-                    near = nearest_name(str(wanted[0]), known)
+                    near = nearest_name(wanted[0], known)
                     message = f"selecting applications of a step: none has `{key}` of this value: `{wanted[0]}`"
                     fix = f"did you mean {near}?" if near else f"write one of: {', '.join(known)}"
                     where = ("spec", *path, *inner, "values")

@@ -15,7 +15,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.joins.scaling import RESOURCE_TRIGGERS
 from provisioner.lint.joins.schedule import is_cron
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, literal, look, mapping, whole
+from provisioner.lint.values import has_hole, items, literal, look, mapping, text, whole
 from provisioner.lint.world import Object, World
 
 _KEDA = "keda.sh"
