@@ -101,6 +101,8 @@ class Balancing:
     """How requests are spread over replicas where a route does not say it."""
 
     balance: Balance = "round-robin"
+    routers: int = 4
+    """How many endpoints may have a local router, for `cache-aware`; each is a process of about 100 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ from provisioner.gateway.replica.client_tls import ClientTls
 from provisioner.gateway.replica.dialer import Dialer
 from provisioner.gateway.replica.probes import Probes
 from provisioner.gateway.replica.rescue import Rescue
+from provisioner.gateway.replica.routers import Routers
 from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
 from provisioner.gateway.standalone.source import StandaloneSource
@@ -112,12 +113,14 @@ class Gateway:
             accounting=self._accounting,
         )
         self._source = self._find_source(clock)
-        pages = OperatorPages(config, self._path, self._source.age)
+        pages = OperatorPages(config, self._path, self._source.age, lambda: self._routers.generations)
         self._operator = OperatorListener(pages.all)
         if config.standalone is not None and config.admin_host is None:
             self._path.pages = pages.public
         rate = DecodeRate(config.queueing.decode_tokens_per_second)
         self._probes = Probes(config.probing, rate, self._path.replicas, dialer, secret=secrets.read, random=random)
+        instance = self._link.gateway if self._link else f"gw-{random.getrandbits(64):016x}"
+        self._routers = Routers(replicas, dialer, instance=instance, most=config.balancing.routers)
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._probing: asyncio.Task[None] | None = None
@@ -151,7 +154,7 @@ class Gateway:
             raise
         self.port = int(self._server.sockets[0].getsockname()[1])
         self._probing = loop.create_task(self._probes.run())
-        running = [self._source.run(), self._accounting.run(), self._sweep()]
+        running = [self._source.run(), self._accounting.run(), self._sweep(), self._routers.run()]
         self._tasks = [loop.create_task(one) for one in (*running, *((self._link.run(),) if self._link else ()))]
 
     async def close(self) -> None:

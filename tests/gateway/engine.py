@@ -71,4 +71,6 @@ class Engine(Replica):
         else:
             async with self.slots:
                 await asyncio.sleep(self.seconds)
+        if path not in ANSWERS:
+            return 404, {}
         return self.broken.get(path, 200), ANSWERS[path] if self.body is None else self.body

@@ -7,7 +7,7 @@ customer, on its only address. No page holds a secret: keys appear as a number o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from provisioner.domain.snapshot import Route
 from provisioner.gateway.config import GatewayConfig
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.operator.counters import Gauged, prometheus_text
+from provisioner.gateway.replica.worker_set import Generation
 
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
@@ -34,12 +35,20 @@ Pages = Mapping[bytes, Callable[[], Page]]
 
 
 class OperatorPages:
-    """Makes the pages from the running objects; `age` is how long ago the snapshot in use was confirmed."""
+    """Makes the pages from the running objects; `age` is how long ago the snapshot in use was confirmed, and `routers`
+    are the local routers that serve."""
 
-    def __init__(self, config: GatewayConfig, path: DataPath, age: Callable[[], timedelta | None]) -> None:
+    def __init__(
+        self,
+        config: GatewayConfig,
+        path: DataPath,
+        age: Callable[[], timedelta | None],
+        routers: Callable[[], Sequence[Generation]],
+    ) -> None:
         self._config = config
         self._path = path
         self._age = age
+        self._routers = routers
         self.public: Pages = {
             b"/healthz": self._healthz,
             b"/readyz": self._readyz,
@@ -101,6 +110,7 @@ class OperatorPages:
                 "queueing": queueing,
                 "probing": asdict(config.probing),
                 "balancing": asdict(config.balancing),
+                "routers": [asdict(generation) for generation in self._routers()],
                 "asks_for_usage": config.usage.asks_for_usage,
             }
         )

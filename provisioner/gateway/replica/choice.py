@@ -33,11 +33,16 @@ class Replicas:
         self._replicas: dict[tuple[str, str], Replica] = {}
         """By name and address."""
         self._returning: set[Replica] = set()
+        self._routers: dict[tuple[str, str], int] = {}
+        """Requests that local routers have, by name and address."""
+        self.cache_aware: dict[str, tuple[Route, Turns]] = {}
+        """By endpoint, those that ask for a local router, and their first route."""
 
     def use(self, snapshot: Snapshot) -> None:
         """Takes the replicas of a new snapshot and forgets those that are gone."""
         before, known = self._turns, self._replicas
         self.snapshot, self._by_route, self._turns, self._replicas = snapshot, {}, {}, {}
+        self.cache_aware = {}
         for route in snapshot.routes:
             members = [self._member(known, backend, route) for backend in route.backends]
             own = self._turns.setdefault(route.endpoint, [])
@@ -48,6 +53,8 @@ class Replicas:
             else:
                 turns = Turns(route.backends, members, balance)
             self._by_route[id(route)] = turns
+            if balance == "cache-aware":
+                self.cache_aware.setdefault(route.endpoint, (route, turns))
             if turns not in own:
                 own.append(turns)
                 for member in members:
@@ -78,9 +85,12 @@ class Replicas:
 
     def began(self, backend: Backend) -> None:
         """A request is about to be sent to `backend`. It ends with exactly one of the three calls below."""
-        replica = self._replicas.get((backend.host, backend.address))
+        name = backend.host, backend.address
+        replica = self._replicas.get(name)
         if replica is not None:
             replica.outstanding += 1
+        elif name in self._routers:
+            self._routers[name] += 1
 
     def answered(self, backend: Backend, status: int) -> None:
         """Its answer, of this status, is complete. From 500 on the replica has failed; below 400 it has not; what lies
@@ -104,10 +114,28 @@ class Replicas:
         self._ended(backend)
 
     def _ended(self, backend: Backend) -> Replica | None:
-        replica = self._replicas.get((backend.host, backend.address))
+        name = backend.host, backend.address
+        replica = self._replicas.get(name)
         if replica is not None and replica.outstanding:  # it may be known for less long than its request
             replica.outstanding -= 1
+        elif replica is None and name in self._routers:
+            self._routers[name] -= 1
         return replica
+
+    # What local routers ask and tell.
+
+    def put_in_front(self, turns: Turns, router: Backend) -> None:
+        """Sends the requests of `turns` to a local router first."""
+        self._routers.setdefault((router.host, router.address), 0)
+        turns.put_in_front(router)
+
+    def is_router_idle(self, router: Backend) -> bool:
+        """Whether no request is with a local router; one that is behind no `Turns` any more gets none."""
+        return not self._routers.get((router.host, router.address))
+
+    def forget_router(self, router: Backend) -> None:
+        """The local router is gone."""
+        self._routers.pop((router.host, router.address), None)
 
     # What an operator asks.
 

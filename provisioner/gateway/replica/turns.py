@@ -7,6 +7,7 @@ its share has come together. Pure. `Replicas` owns one `Turns` per set of replic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from provisioner.domain.snapshot import Backend, Balance, Route
@@ -38,33 +39,40 @@ class Replica:
 class Turns:
     """The order of one set of replicas, from one request to the next."""
 
-    __slots__ = ("_is_plain", "_next", "_orders", "_usable", "backends", "balance", "front", "members")
+    __slots__ = ("_is_plain", "_next", "_orders", "_usable", "backends", "balance", "front", "members", "usable")
 
     def __init__(self, backends: Sequence[Backend], members: Sequence[Replica], balance: Balance) -> None:
         self.backends = backends
         self.members = members
         """The replicas behind `backends`, one for one."""
         self.balance = balance
+        self.usable: tuple[Backend, ...] = ()
+        """Those that get requests now."""
         self.front: Backend | None = None
-        """A local router that is tried before them."""
+        """A local router that is tried before them; it spreads over exactly those that are usable."""
         self._next = 0
+        self.renew()
+
+    def put_in_front(self, router: Backend | None) -> None:
+        """Lets requests go to `router` first, until other replicas are usable than those that it knows."""
+        self.front = router
         self.renew()
 
     def renew(self) -> None:
         """Works the orders out anew: shares, or the router in front, have changed."""
-        usable = [
-            (backend, member) for backend, member in zip(self.backends, self.members, strict=True) if member.share
-        ]
-        count = len(usable)
-        front = (self.front,) if self.front is not None and usable else ()
-        self._usable = [member for _, member in usable]
+        pairs = [pair for pair in zip(self.backends, self.members, strict=True) if pair[1].share]
+        before, self.usable = self.usable, tuple(backend for backend, _ in pairs)
+        if self.usable != before:
+            self.front = None
+        count, usable = len(pairs), self.usable
+        front = () if self.front is None else (self.front,)
+        self._usable = [member for _, member in pairs]
         self._orders = [
-            (*front, *(usable[(first + place) % count][0] for place in range(min(count, TRIES))))
-            for first in range(count)
+            (*front, *(usable[(first + place) % count] for place in range(min(count, TRIES)))) for first in range(count)
         ]
         self._next = self._next % count if count else 0
         is_even = all(member.share == 1 for member in self._usable)
-        self._is_plain = bool(front) or (count > 0 and is_even and self.balance != "least-loaded")
+        self._is_plain = count > 0 and (bool(front) or (is_even and self.balance != "least-loaded"))
 
     def take(self) -> tuple[Backend, ...]:
         """The order for the next request; empty when no replica is usable."""
@@ -94,5 +102,10 @@ class Turns:
     def _least_loaded(self) -> int:
         """The one that would have the fewest outstanding for its share; of equals the one whose turn it is."""
         usable, count = self._usable, len(self._usable)
-        turns = ((self._next + step) % count for step in range(count))
-        return min(turns, key=lambda turn: (usable[turn].outstanding + 1) / usable[turn].share)
+        best, least = self._next, math.inf
+        for step in range(count):
+            turn = (self._next + step) % count
+            load = (usable[turn].outstanding + 1) / usable[turn].share
+            if load < least:
+                best, least = turn, load
+        return best

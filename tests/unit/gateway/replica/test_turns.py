@@ -100,14 +100,15 @@ def test_least_loaded_gives_one_that_is_back_less() -> None:
 
 def test_router_in_front_is_tried_first_and_replicas_after_it() -> None:
     turns = make_turns(2, "cache-aware")
-    turns.front = Backend(host="127.0.0.1:9", address="127.0.0.1:9", tls=False)
-    turns.renew()
+    turns.put_in_front(Backend(host="127.0.0.1:9", address="127.0.0.1:9", tls=False))
     assert [[backend.host for backend in turns.take()] for _ in range(2)] == [
         ["127.0.0.1:9", "r0", "r1"],
         ["127.0.0.1:9", "r1", "r0"],
     ]
-    give(turns, 0, 0)
-    assert turns.take() == ()
+    give(turns, 1, 0.1)
+    assert turns.take()[0].host == "127.0.0.1:9"
+    give(turns, 1, 0)
+    assert [backend.host for backend in turns.take()] == ["r0"]  # the router knows others
 
 
 @given(
