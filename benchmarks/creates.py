@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 
@@ -89,7 +90,7 @@ async def main(endpoints: int) -> None:
         ports: Ports = ours.recv()
         async with server(state, ports, ours, endpoints) as made:
             before = megabytes()
-            seconds, cpu = await measure(made)
+            seconds, cpu = await measure(made, clouds)
             states = await final_states(made)
         ours.send("stop")
         outside = ours.recv()
@@ -200,7 +201,7 @@ def ask(world: World, number: int, endpoints: int) -> tuple[Operation, Endpoint]
     return new_create(request, plan, origin=origin, clock=world.clock, ids=world.ids)
 
 
-async def measure(made: Server) -> tuple[float, float]:
+async def measure(made: Server, clouds: BaseProcess) -> tuple[float, float]:
     """Seconds, and CPU seconds of this process, from the first request until the last operation is over."""
     start, cpu = time.perf_counter(), time.process_time()
     running = [asyncio.create_task(made.worker.run()), asyncio.create_task(made.reconciler.run())]
@@ -209,6 +210,8 @@ async def measure(made: Server) -> tuple[float, float]:
         made.worker.wake()
     while finished(made.worker) < len(made.asked) and time.perf_counter() - start < DEADLINE_SECONDS:
         await asyncio.sleep(0.1)
+        if not clouds.is_alive():
+            raise SystemExit(f"measuring creations: the clouds ended early, with: {clouds.exitcode}")
     seconds = time.perf_counter() - start
     for task in running:
         task.cancel()

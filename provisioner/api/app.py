@@ -48,6 +48,7 @@ from provisioner.api.routes import (
 from provisioner.api.routes.schemas import PROBLEMS, describe_by_hand
 from provisioner.api.services import Services
 from provisioner.api.snapshots import SnapshotFeed
+from provisioner.api.unchanged import Unchanged
 from provisioner.api.watch import EndpointFeed
 from provisioner.catalog.fields import shown
 from provisioner.domain.errors import RejectedError, TenantryError
@@ -97,6 +98,7 @@ def create_app(services: Services, *, running: Running = NOTHING_ELSE) -> FastAP
         title="Tenantry",
         version="1",
         description="Managed-inference endpoints",
+        docs_url=None,  # its page is loaded from the internet
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -134,6 +136,7 @@ def _with_health(app: FastAPI, store: Store, ids: Ids, running: Running) -> Fast
     app.add_exception_handler(TenantryError, _answer_error)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(RequestValidationError, _answer_validation_error)
+    app.add_middleware(Unchanged)
     app.add_middleware(Exchange, ids=ids)
     app.add_middleware(Measured, metrics=metrics, prefixes=(PREFIX, DOORS_PREFIX))  # the last one is the outermost
     return app

@@ -8,13 +8,15 @@ from datetime import datetime
 from provisioner.domain.conditions import Stage, StageName, StageState, current_stage
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.key import ApiKey
-from provisioner.domain.operation import Operation, StepRecord, Verb
+from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
 from provisioner.domain.plan import RuntimePlan
 from provisioner.domain.snapshot import Snapshot
 from provisioner.wire.endpoint import ChangeView, EndpointView, Identifiers, ModelState, ScalingView
 from provisioner.wire.fleet import FleetView, RequestView, RunningEndpointView
 from provisioner.wire.key import KeyView
-from provisioner.wire.operation import OperationView, StageView, StepView
+from provisioner.wire.operation import OperationError, OperationResponse, OperationView, StageView, StepView
+
+_REMOVING = frozenset({Verb.ENDPOINT_DELETE, Verb.ENDPOINT_RECLAIM, Verb.TENANT_OFFBOARD})
 
 
 def endpoint_view(endpoint: Endpoint, now: datetime) -> EndpointView:
@@ -122,7 +124,9 @@ def operation_view(operation: Operation, endpoint: Endpoint | None, now: datetim
         tenant=operation.tenant,
         subject=operation.subject,
         state=operation.state,
-        is_final=operation.state.is_final,
+        done=operation.state.is_final,
+        response=_response(operation) if operation.state is OperationState.SUCCEEDED else None,
+        error=_error(operation) if operation.state in (OperationState.FAILED, OperationState.CANCELLED) else None,
         reason=operation.reason,
         message=operation.message,
         hint=operation.hint,
@@ -132,6 +136,17 @@ def operation_view(operation: Operation, endpoint: Endpoint | None, now: datetim
         steps=tuple(_step_view(record, now) for record in operation.steps),
         stages=stage_views(endpoint, now) if endpoint and operation.verb is Verb.ENDPOINT_CREATE else (),
     )
+
+
+def _response(operation: Operation) -> OperationResponse:
+    if operation.verb in _REMOVING:
+        return OperationResponse()
+    kind = "tenants" if operation.verb is Verb.TENANT_CREATE else "endpoints"
+    return OperationResponse(resource=f"/v1/{kind}/{operation.subject}")
+
+
+def _error(operation: Operation) -> OperationError:
+    return OperationError(reason=operation.reason, message=operation.message, hint=operation.hint)
 
 
 def stage_views(endpoint: Endpoint, now: datetime) -> tuple[StageView, ...]:

@@ -145,7 +145,7 @@ def _ensure_tenant(client: Client) -> None:
 
     if any(tenant.name == TENANT and tenant.ready for tenant in client.collect(tenant_calls.list_tenants())):
         return
-    open_ones = [found for found in client.send(operation_calls.list_operations(TENANT)).items if not found.is_final]
+    open_ones = [found for found in client.send(operation_calls.list_operations(TENANT)).items if not found.done]
     operation = next(iter(open_ones), None) or client.send(
         tenant_calls.create_tenant(TENANT, display_name="Acme", tiers=[TIER], idempotency_key=new_idempotency_key())
     )
@@ -171,8 +171,7 @@ def ensure_endpoint(client: Client) -> tuple[EndpointView, float]:
             return endpoint, 0.0
         operation = client.send(operation_calls.get_operation(endpoint.identifiers.operation))
     except NotFoundError:
-        accepted = client.send(endpoint_calls.create_endpoint(REQUEST, idempotency_key=new_idempotency_key()))
-        operation = accepted.operation
+        operation = client.send(endpoint_calls.create_endpoint(REQUEST, idempotency_key=new_idempotency_key()))
     operation = show_progress(
         client.each(operation_calls.watch_operation(operation.id, timeout_seconds=READY_SECONDS)), operation
     )

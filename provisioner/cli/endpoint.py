@@ -62,22 +62,23 @@ def create_endpoint(
     """
     from provisioner.cli.customer import finish_as_customer
     from provisioner.cli.requestfile import read_request
-    from provisioner.client import visible_calls
+    from provisioner.client import endpoint_calls, visible_calls
     from provisioner.wire.endpoint import CustomerEndpointView
 
     request = read_request(file)
     key = idempotency_key or new_idempotency_key()
     try:
-        accepted = send(visible_calls.create_endpoint(request.body, idempotency_key=key))
+        answer = send(visible_calls.create_endpoint(request.body, idempotency_key=key))
     except RejectedError as error:
         print_error(error, file=request.name, lines=request.lines)
         raise typer.Exit(1) from error
-    if isinstance(accepted, CustomerEndpointView):
-        finish_as_customer(accepted, ("Ready",), wait=wait, timeout=timeout, output=output)
+    if isinstance(answer, CustomerEndpointView):
+        finish_as_customer(answer, ("Ready",), wait=wait, timeout=timeout, output=output)
         return
-    finish(accepted.operation, wait=wait, timeout=timeout, output=output)
-    if wait and accepted.endpoint:
-        say(f"hint: it answers at {accepted.endpoint.url} as model `{accepted.endpoint.model.alias}`")
+    finish(answer, wait=wait, timeout=timeout, output=output)
+    if wait:
+        endpoint = send(endpoint_calls.get_endpoint(answer.subject))
+        say(f"hint: it answers at {endpoint.url} as model `{endpoint.model.alias}`")
 
 
 @app.command("list")

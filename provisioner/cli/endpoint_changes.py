@@ -197,10 +197,10 @@ def rotate_endpoint_key(options: Rotation) -> None:
     if options.output is Format.JSON:
         print_json(rotated.model_dump(mode="json", by_alias=True))
     else:
-        print_fields({"secret": rotated.secret, **told, "operation": rotated.operation.id})
+        print_fields({"secret": rotated.secret, **told, "operation": rotated.id})
     say(f"hint: {rotated.hint or 'keep the secret now, it cannot be shown again'}")
     if options.wait:
-        require_success(follow_to_end(rotated.operation, options.timeout))
+        require_success(follow_to_end(rotated, options.timeout))
 
 
 def reclaim_endpoint(options: Reclaim) -> None:

@@ -156,7 +156,7 @@ def finish(operation: OperationView, *, wait: bool, timeout: str, output: Format
             ("operation", "verb", "subject", "state"),
             [(operation.id, operation.verb, operation.subject, operation.state)],
         )
-    if not wait and not operation.is_final:
+    if not wait and not operation.done:
         say(f"hint: follow it with `tenantry operation wait {operation.id}`")
     elif wait:
         require_success(operation, wanted)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from provisioner.client.call import Call, Flow, change, every, get, message, path_of, present
-from provisioner.wire.endpoint import EndpointAccepted, EndpointView
+from provisioner.wire.endpoint import EndpointView
 from provisioner.wire.fleet import FleetView
-from provisioner.wire.key import KeyRotated
+from provisioner.wire.key import KeyRotationView
 from provisioner.wire.operation import OperationView
 from provisioner.wire.plan import PlanView
 
@@ -21,9 +21,9 @@ def plan_endpoint(body: Mapping[str, Any]) -> Call[PlanView]:
     return Call(method="POST", path="/plan", read=message(PlanView), body=body)
 
 
-def create_endpoint(body: Mapping[str, Any], *, idempotency_key: str) -> Call[EndpointAccepted]:
-    """Ask for an endpoint; `body` has the form of REQUEST.yaml."""
-    return change("POST", "/endpoints", EndpointAccepted, idempotency_key=idempotency_key, body=body)
+def create_endpoint(body: Mapping[str, Any], *, idempotency_key: str) -> Call[OperationView]:
+    """Ask for an endpoint, whose id is the operation's `subject`; `body` has the form of REQUEST.yaml."""
+    return change("POST", "/endpoints", OperationView, idempotency_key=idempotency_key, body=body)
 
 
 def list_endpoints(tenant: str | None = None) -> Flow[EndpointView]:
@@ -81,11 +81,11 @@ def rotate_endpoint_key(
     overlap_seconds: int | None = None,
     idempotency_key: str,
     if_match: str | None = None,
-) -> Call[KeyRotated]:
+) -> Call[KeyRotationView]:
     """Give an endpoint another key; the old ones, or only `key`, stop after `overlap_seconds`, 300 where it is left
     out. The secret is in the answer and nowhere else: a repeated request has none."""
     path, body = path_of("endpoints", reference, "rotate-key"), present({"key": key, "overlapSeconds": overlap_seconds})
-    return change("POST", path, KeyRotated, idempotency_key=idempotency_key, body=body, if_match=if_match)
+    return change("POST", path, KeyRotationView, idempotency_key=idempotency_key, body=body, if_match=if_match)
 
 
 def delete_endpoint(reference: str, *, idempotency_key: str, if_match: str | None = None) -> Call[OperationView]:

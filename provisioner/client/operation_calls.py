@@ -50,9 +50,9 @@ def watch_operation(operation: str, *, timeout_seconds: float) -> Flow[Operation
         except RetryableError as error:
             yield Pause(min(error.retry_after_seconds or RETRY_SECONDS, left))
             continue
-        if view.updated_at != seen or view.is_final:
+        if view.updated_at != seen or view.done:
             yield Tell(view)
-        if view.is_final:
+        if view.done:
             return
         seen = view.updated_at
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from provisioner.client.call import Call, Flow, Pause, Reply, Tell, get, pages, path_of, present
 from provisioner.domain.errors import NotFoundError, RetryableError
-from provisioner.wire.endpoint import CustomerEndpointView, EndpointAccepted, EndpointPage, EndpointView
+from provisioner.wire.endpoint import CustomerEndpointView, EndpointPage, EndpointView
 from provisioner.wire.operation import OperationView
 from provisioner.wire.page import Page
 from provisioner.wire.usage import CustomerUsageView, UsagePage, UsageView
@@ -32,9 +32,9 @@ ENDPOINT = TypeAdapter[VisibleEndpoint](VisibleEndpoint)
 """Reads an endpoint in either view."""
 
 
-def create_endpoint(body: Mapping[str, Any], *, idempotency_key: str) -> Call[EndpointAccepted | CustomerEndpointView]:
+def create_endpoint(body: Mapping[str, Any], *, idempotency_key: str) -> Call[OperationView | CustomerEndpointView]:
     """Ask for an endpoint; `body` has the form of REQUEST.yaml."""
-    kinds = TypeAdapter[EndpointAccepted | CustomerEndpointView](EndpointAccepted | CustomerEndpointView)
+    kinds = TypeAdapter[OperationView | CustomerEndpointView](OperationView | CustomerEndpointView)
     headers = {"Idempotency-Key": idempotency_key}
     return Call(method="POST", path="/endpoints", read=_either(kinds), body=body, headers=headers)
 

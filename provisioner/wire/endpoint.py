@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from provisioner.wire.message import Message
-from provisioner.wire.operation import OperationView, StageView
+from provisioner.wire.operation import StageView
 from provisioner.wire.page import Page
 
 
@@ -97,13 +97,6 @@ class CustomerEndpointView(Message):
     usage: str
     errors: tuple[CustomerErrorView, ...] = ()
     created_at: datetime
-
-
-class EndpointAccepted(Message):
-    """The answer to a create. `endpoint` is null when a repeated request names one that is gone by now."""
-
-    operation: OperationView
-    endpoint: EndpointView | None = None
 
 
 class EndpointPage(Page[EndpointView | CustomerEndpointView]):

@@ -39,12 +39,10 @@ class KeyCreated(Message):
     hint: str | None = None
 
 
-class KeyRotated(Message):
-    """The answer to a rotation: the operation that sees the old keys out, and the new key, whose secret is shown this
-    one time. `replaced` are the old keys, with their `expiresAt`."""
+class KeyRotationView(OperationView):
+    """The operation of a rotation, with the new key, whose secret is shown this one time. A repeated request is
+    answered with `secret` null and a `hint`. `replaced` are the old keys, with their `expiresAt`."""
 
-    operation: OperationView
     secret: Annotated[str | None, Field(repr=False)] = None
     key: KeyView
     replaced: tuple[KeyView, ...] = ()
-    hint: str | None = None

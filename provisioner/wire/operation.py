@@ -30,15 +30,35 @@ class StepView(Message):
     elapsed_seconds: float | None = None
 
 
+class OperationResponse(Message):
+    """What an operation that succeeded has made or changed, by its address; null where that is gone."""
+
+    resource: str | None = None
+
+
+class OperationError(Message):
+    """Why an operation ended without what was asked for."""
+
+    reason: str
+    message: str
+    hint: str | None = None
+
+
 class OperationView(Message):
-    """A durable change. `updatedAt` is the later of the operation's own and its endpoint's."""
+    """A durable change: not `done`, or done with either a `response` or an `error` (AIP-151).
+
+    `subject` is the id of what it changes, from the moment it was asked for. `reason`, `message` and `hint` tell why it
+    waits, or ended. `updatedAt` is the later of the operation's own and its endpoint's.
+    """
 
     id: str
     verb: str
     tenant: str
     subject: str
     state: str
-    is_final: bool
+    done: bool
+    response: OperationResponse | None = None
+    error: OperationError | None = None
     reason: str = ""
     message: str = ""
     hint: str | None = None

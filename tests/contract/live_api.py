@@ -108,8 +108,8 @@ def _fill(url: str) -> dict[str, str]:
         key = http.post("/v1/keys", json={"tenant": "acme", "name": "ci"}, headers=idempotent("key"))
         project = http.get("/v1/projects").raise_for_status().json()["items"][0]
         return {
-            "reference": made["endpoint"]["id"],
-            "operation": made["operation"]["id"],
+            "reference": made["subject"],
+            "operation": made["id"],
             "key": key.raise_for_status().json()["key"]["id"],
             "tenant": "acme",
             "model": REQUEST["model"],

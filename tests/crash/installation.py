@@ -22,7 +22,7 @@ from provisioner.client import endpoint_calls, key_calls, operation_calls, tenan
 from provisioner.client.client import AsyncClient
 from provisioner.domain.errors import RetryableError
 from provisioner.embedded.children import is_held
-from provisioner.wire.endpoint import EndpointAccepted, EndpointView
+from provisioner.wire.endpoint import EndpointView
 from provisioner.wire.operation import OperationView
 from provisioner.wiring.publishing import publish_tiers
 from tests.crash.quick_tenantry import QuickLaptop
@@ -95,12 +95,11 @@ class Installation:
         async with self.client() as client:
             key = f"create-{name}-{next(self._numbers)}"
 
-            async def submit() -> EndpointAccepted:
+            async def submit() -> OperationView:
                 return await client.send(endpoint_calls.create_endpoint(request, idempotency_key=key))
 
-            accepted = await persist(submit)
-            assert accepted.endpoint is not None
-            return accepted.endpoint.id, await self.finish(accepted.operation.id, seen)
+            creation = await persist(submit)
+            return creation.subject, await self.finish(creation.id, seen)
 
     async def delete(self, endpoint: str, seen: Seen = unmoved) -> OperationView:
         """Delete an endpoint; its operation's last state."""

@@ -50,7 +50,7 @@ class Api:
 
     def finish(self, operation: dict[str, Any]) -> dict[str, Any]:
         """The operation when it has succeeded."""
-        while not operation["isFinal"]:
+        while not operation["done"]:
             seen = operation["updatedAt"].replace("+", "%2B")
             operation = self.get(f"/operations/{operation['id']}?wait={WAIT_SECONDS}&seen={seen}")
         assert operation["state"] == "succeeded", operation
@@ -81,7 +81,7 @@ def test_every_verb_through_the_api_and_nothing_is_left(installation: Installati
     """Ledger: LIF-05, LIF-10"""
     api = Api(installation)
     api.finish(api.ask("POST", "/tenants", {"name": "acme", "tiers": ["dedicated"]}))
-    api.finish(api.ask("POST", "/endpoints", REQUEST)["operation"])
+    api.finish(api.ask("POST", "/endpoints", REQUEST))
     endpoint = api.get("/endpoints/acme/life")
     url, id_ = endpoint["url"], endpoint["id"]
     old = api.ask("POST", "/keys", {"tenant": "acme", "name": "ci", "endpoints": ["life"]})["secret"]
@@ -99,7 +99,7 @@ def test_every_verb_through_the_api_and_nothing_is_left(installation: Installati
     rotated = api.ask("POST", "/endpoints/acme/life:rotate-key", {"overlapSeconds": 3})
     new = rotated["secret"]
     until(url, new, 200)
-    api.finish(rotated["operation"])
+    api.finish(rotated)
     until(url, old, 401)
     assert call(url, new).status_code == 200
 

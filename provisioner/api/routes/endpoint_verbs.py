@@ -15,7 +15,7 @@ from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import find_endpoint
 from provisioner.api.preconditions import IfMatch, require_match
 from provisioner.api.routes.schemas import body_of
-from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
+from provisioner.api.routes.submit import IdempotencyKey, find_going_on, origin_of, point_to
 from provisioner.api.services import Services
 from provisioner.api.views import key_view, operation_view
 from provisioner.catalog.fields import shown
@@ -25,12 +25,12 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding, unknown_name_hint
 from provisioner.domain.ids import KeyId
 from provisioner.domain.key import ApiKey
-from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.operation import Operation, Verb
 from provisioner.domain.origin import Origin
 from provisioner.endpoints.draining import DRAIN_SECONDS
 from provisioner.endpoints.rotate_key import OVERLAP_SECONDS, new_rotation
 from provisioner.endpoints.submit import new_operation
-from provisioner.wire.key import KeyRotated
+from provisioner.wire.key import KeyRotationView
 from provisioner.wire.operation import OperationView
 
 router = APIRouter(tags=["endpoints"])
@@ -92,7 +92,8 @@ async def drain_endpoint(
     if_match: IfMatch = None,
 ) -> OperationView:
     """Take an endpoint out of service: no new requests (503 with `Retry-After`), those that run end or have their time,
-    then no replica runs until it is warmed. Asked for again while it goes on, the same operation is answered."""
+    then no replica runs until it is warmed. Asked for again while it goes on, the same operation is answered; with
+    another deadline it is refused."""
     raw, endpoint = await read_asked(request), await find_endpoint(reference, services.store, caller)
     form = read_form(DrainForm, raw)
     chosen = {"deadlineSeconds": DRAIN_SECONDS if form.deadline_seconds is None else form.deadline_seconds}
@@ -109,7 +110,7 @@ async def rotate_endpoint_key(
     caller: KeyMaker,
     idempotency_key: IdempotencyKey,
     if_match: IfMatch = None,
-) -> KeyRotated:
+) -> KeyRotationView:
     """Give an endpoint another key, at once; the old ones stop when the overlap is over. The secret is in this answer
     and nowhere else: the same Idempotency-Key with the same body answers without it."""
     raw, endpoint = await read_asked(request), await find_endpoint(reference, services.store, caller)
@@ -152,26 +153,20 @@ class _Asked:
 
 
 async def _submitted_once(asked: _Asked, response: Response, services: Services) -> OperationView:
-    """The operation: that of the same request before, the one of the same verb that goes on, or a new one."""
+    """The operation: that of the same request before, one that does the same and goes on, or a new one."""
     operations, endpoint = services.store.operations, asked.endpoint
     stored = await operations.find_repeated(endpoint.tenant, asked.origin)
     if stored is None:
         require_match(endpoint, asked.if_match)
-        stored = await _going_on(asked, services)
-    if stored is None:
         operation, changed = new_operation(
             asked.verb, endpoint, asked.choices, origin=asked.origin, clock=services.clock, ids=services.ids
         )
+        stored = await find_going_on(operation, endpoint, operations)
+    if stored is None:
         stored = (await operations.submit(replace(operation, hint=asked.hint), endpoint=changed)).operation
         services.wake_worker()
     point_to(response, stored.id)
     return operation_view(stored, endpoint, services.clock.now())
-
-
-async def _going_on(asked: _Asked, services: Services) -> Operation | None:
-    current = await services.store.operations.get(asked.endpoint.operation)
-    is_going_on = not current.state.is_final and current.state is not OperationState.CANCELLING
-    return current if is_going_on and current.verb is asked.verb else None
 
 
 async def _replicas(endpoint: Endpoint, services: Services) -> int:
@@ -197,12 +192,12 @@ async def _keys_of(endpoint: Endpoint, wanted: str | None, services: Services) -
     return found
 
 
-async def _rotated(operation: Operation, secret: str | None, services: Services) -> KeyRotated:
+async def _rotated(operation: Operation, secret: str | None, services: Services) -> KeyRotationView:
     keys, asked = services.store.keys, operation.request
-    return KeyRotated(
-        operation=operation_view(operation, None, services.clock.now()),
+    view = operation_view(operation, None, services.clock.now())
+    return KeyRotationView(
+        **{**dict(view), "hint": view.hint if secret else _REPEATED},
         secret=secret,
         key=key_view(await keys.get(KeyId(asked["key"]))),
         replaced=tuple([key_view(await keys.get(KeyId(one["key"]))) for one in asked["replaced"]]),
-        hint=None if secret else _REPEATED,
     )

@@ -16,7 +16,7 @@ from provisioner.api.find import ended_delete, find_endpoint, narrowed, sees, su
 from provisioner.api.preconditions import IfMatch, entity_tag, require_match
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
-from provisioner.api.routes.schemas import body_of
+from provisioner.api.routes.schemas import UNCHANGED, body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
 from provisioner.api.views import endpoint_view, listed_view, operation_view
@@ -27,7 +27,7 @@ from provisioner.domain.finding import Finding
 from provisioner.domain.operation import Operation
 from provisioner.domain.origin import Origin
 from provisioner.endpoints.submit import new_create, new_delete
-from provisioner.wire.endpoint import CustomerEndpointView, EndpointAccepted, EndpointPage, EndpointView
+from provisioner.wire.endpoint import CustomerEndpointView, EndpointPage, EndpointView
 from provisioner.wire.operation import OperationView
 
 router = APIRouter(tags=["endpoints"])
@@ -39,19 +39,16 @@ Maker = Annotated[Principal, require_or_serving_customer(Scope.ENDPOINTS_WRITE)]
 @router.post("/endpoints", status_code=202, openapi_extra=body_of(RequestForm))
 async def create_endpoint(
     request: Request, response: Response, services: ServicesDependency, caller: Maker, idempotency_key: IdempotencyKey
-) -> EndpointAccepted | CustomerEndpointView:
-    """Ask for an endpoint. The same Idempotency-Key with the same body answers the same operation; a customer is
-    answered with the endpoint alone."""
+) -> OperationView | CustomerEndpointView:
+    """Ask for an endpoint, whose id is the operation's `subject`. The same Idempotency-Key with the same body answers
+    the same operation; a customer is answered with the endpoint alone."""
     raw = await read_json(request)
     operation = await _submitted_create(raw, origin_of(request, idempotency_key, raw), services, caller)
     stored = await subject_of(operation, services.store)
     if caller.is_customer:
         return _accepted_by_customer(stored, operation.subject, response)
     point_to(response, operation.id)
-    now = services.clock.now()
-    return EndpointAccepted(
-        operation=operation_view(operation, stored, now), endpoint=endpoint_view(stored, now) if stored else None
-    )
+    return operation_view(operation, stored, services.clock.now())
 
 
 @router.get("/endpoints")
@@ -65,7 +62,7 @@ async def list_endpoints(
     return EndpointPage(items=items, next_cursor=cursor_of(found.next))
 
 
-@router.get("/endpoints/{reference:path}")
+@router.get("/endpoints/{reference:path}", responses=UNCHANGED)
 async def get_endpoint(
     reference: str, response: Response, services: ServicesDependency, caller: Reader
 ) -> EndpointView | CustomerEndpointView:

@@ -12,7 +12,7 @@ from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import find_endpoint
 from provisioner.api.preconditions import IfMatch, require_match
 from provisioner.api.routes.schemas import body_of
-from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
+from provisioner.api.routes.submit import IdempotencyKey, find_going_on, origin_of, point_to
 from provisioner.api.services import Services
 from provisioner.api.unknown import check_team
 from provisioner.api.views import operation_view
@@ -39,7 +39,8 @@ async def update_endpoint(
     if_match: IfMatch = None,
 ) -> OperationView:
     """Change what an endpoint runs: what the body leaves out stays, and an empty one brings the endpoint up to date
-    with the catalog. One that changes nothing is an operation that succeeds at once."""
+    with the catalog. One that changes nothing is an operation that succeeds at once. Asked for again
+    while it goes on, the same operation is answered."""
     raw, endpoint = await read_json(request), await find_endpoint(reference, services.store, caller)
     origin = origin_of(request, idempotency_key, raw)
     if repeated := await services.store.operations.find_repeated(endpoint.tenant, origin):
@@ -47,7 +48,7 @@ async def update_endpoint(
     require_match(endpoint, if_match)
     change = await _admitted_update(endpoint, raw, services)
     made = new_change(Verb.ENDPOINT_UPDATE, endpoint, change, origin=origin, clock=services.clock, ids=services.ids)
-    return await _submitted(made, response, services)
+    return await _submitted(made, endpoint, response, services)
 
 
 @router.post("/endpoints/{reference:path}:scale", status_code=202, openapi_extra=body_of(ScaleForm))
@@ -60,7 +61,8 @@ async def scale_endpoint(
     idempotency_key: IdempotencyKey,
     if_match: IfMatch = None,
 ) -> OperationView:
-    """Change the bounds on an endpoint's replicas; a bound that is left out stays, and no pod is made anew."""
+    """Change the bounds on an endpoint's replicas; a bound that is left out stays, and no pod is made anew. Asked
+    for again while it goes on, the same operation is answered."""
     raw, endpoint = await read_json(request), await find_endpoint(reference, services.store, caller)
     origin = origin_of(request, idempotency_key, raw)
     if repeated := await services.store.operations.find_repeated(endpoint.tenant, origin):
@@ -69,7 +71,7 @@ async def scale_endpoint(
     tiers = await _tiers_of(endpoint.tenant, services)
     change = admit_scale(endpoint, raw, catalog=services.catalog, site=services.site, tenant_tiers=tiers)
     made = new_change(Verb.ENDPOINT_SCALE, endpoint, change, origin=origin, clock=services.clock, ids=services.ids)
-    return await _submitted(made, response, services)
+    return await _submitted(made, endpoint, response, services)
 
 
 async def _admitted_update(endpoint: Endpoint, raw: Any, services: Services) -> Change:
@@ -91,9 +93,15 @@ async def _tiers_of(tenant: str, services: Services) -> tuple[str, ...] | None:
     return found.tiers if found else None
 
 
-async def _submitted(made: tuple[Operation, Endpoint], response: Response, services: Services) -> OperationView:
+async def _submitted(
+    made: tuple[Operation, Endpoint], endpoint: Endpoint, response: Response, services: Services
+) -> OperationView:
+    """The operation: one that does the same and goes on, or the new one."""
     operation, changed = made
-    submitted = await services.store.operations.submit(operation, endpoint=changed)
+    operations = services.store.operations
+    if known := await find_going_on(operation, endpoint, operations):
+        return _answer(known, endpoint, response, services)
+    submitted = await operations.submit(operation, endpoint=changed)
     services.wake_worker()
     return _answer(submitted.operation, changed, response, services)
 

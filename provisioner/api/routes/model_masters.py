@@ -20,7 +20,7 @@ from provisioner.api.preconditions import ANY, IfMatch
 from provisioner.api.present import PresentCatalog
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, cursor_of, number_of
-from provisioner.api.routes.schemas import body_of
+from provisioner.api.routes.schemas import UNCHANGED, body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of
 from provisioner.api.services import Services
 from provisioner.catalog.checks import model_file
@@ -138,7 +138,7 @@ async def list_versions(
     return Page(items=tuple(items), next_cursor=cursor_of(following))
 
 
-@router.get("/model-masters/{model:path}/export", response_class=Response, responses={200: _FILE})
+@router.get("/model-masters/{model:path}/export", response_class=Response, responses={200: _FILE, **UNCHANGED})
 async def export_master(model: str, services: ServicesDependency, caller: Reader) -> Response:
     """The model's file as a folder for `--catalog` holds it below `models/`."""
     found = await find_master(model, services.store)
@@ -151,7 +151,7 @@ async def export_master(model: str, services: ServicesDependency, caller: Reader
     return Response(text, media_type=FILE_CONTENT_TYPE, headers=headers)
 
 
-@router.get("/model-masters/{model:path}")
+@router.get("/model-masters/{model:path}", responses=UNCHANGED)
 async def get_master(
     model: str, response: Response, services: ServicesDependency, caller: Reader, present: Present
 ) -> ModelMasterDetails:

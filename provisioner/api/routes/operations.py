@@ -53,7 +53,7 @@ async def get_operation(
     deadline = loop.time() + wait
     while True:
         view = await _view(operation, services, caller)
-        is_news = view.is_final or seen is None or view.updated_at > seen
+        is_news = view.done or seen is None or view.updated_at > seen
         if is_news or loop.time() >= deadline or services.is_stopping():
             return view
         await asyncio.sleep(min(POLL_SECONDS, max(0.0, deadline - loop.time())))

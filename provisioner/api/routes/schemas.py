@@ -47,6 +47,12 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 """Answers that every route may give."""
 
 
+UNCHANGED: dict[int | str, dict[str, Any]] = {
+    304: {"description": "As it was when it had the `ETag` that If-None-Match names"}
+}
+"""The answer that reading a thing with an `ETag` may give as well."""
+
+
 def body_of(model: type[BaseModel]) -> dict[str, Any]:
     """The `requestBody` of a route whose body has the form of a model."""
     schema = {"$ref": _REFERENCE.format(model=model.__name__)}

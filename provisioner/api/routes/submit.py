@@ -10,9 +10,12 @@ from fastapi import Depends, Header, Request, Response
 from provisioner.api.body import digest_of
 from provisioner.api.routes.schemas import IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_PATTERN
 from provisioner.domain.access import Principal
+from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import OperationId
+from provisioner.domain.operation import Operation, OperationState
 from provisioner.domain.origin import KEPT_DAYS, Origin
+from provisioner.store.interface import OperationStore
 
 _KEY_RULE = f"1 to 128 visible ASCII characters; known for {KEPT_DAYS} days, then it stands for a new request"
 _SAFE_KEY = re.compile(IDEMPOTENCY_KEY_PATTERN)
@@ -44,6 +47,15 @@ def origin_of(request: Request, idempotency_key: str, meaning: Any) -> Origin:
         request_id=request.state.request_id,
         caller=caller.key,
     )
+
+
+async def find_going_on(wanted: Operation, endpoint: Endpoint, operations: OperationStore) -> Operation | None:
+    """The open operation that does just what is wanted, if one does: it is answered again. Whatever else is asked for
+    meanwhile is refused with its id."""
+    current = await operations.get(endpoint.operation)
+    if current.state.is_final or current.state is OperationState.CANCELLING:
+        return None
+    return current if (current.verb, current.request) == (wanted.verb, wanted.request) else None
 
 
 def point_to(response: Response, operation: OperationId) -> None:

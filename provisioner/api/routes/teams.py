@@ -14,7 +14,7 @@ from provisioner.api.find import narrowed, require_tenant
 from provisioner.api.preconditions import IfMatch, wanted_states
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
-from provisioner.api.routes.schemas import body_of
+from provisioner.api.routes.schemas import UNCHANGED, body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of
 from provisioner.api.unknown import unknown_tenant
 from provisioner.domain.access import Principal, Scope
@@ -82,7 +82,7 @@ async def create_team(
     return _answer(made, response)
 
 
-@router.get("/teams/{tenant}/{name}", dependencies=[require(Scope.TENANTS_READ)])
+@router.get("/teams/{tenant}/{name}", dependencies=[require(Scope.TENANTS_READ)], responses=UNCHANGED)
 async def get_team(reached: Reached, response: Response, services: ServicesDependency) -> TeamView:
     """One team, with an `ETag` for changes on condition."""
     return _answer(await services.store.teams.get(reached.tenant, reached.name), response)

@@ -49,7 +49,7 @@ async def test_every_change_over_the_api_leaves_an_event(
     ]
     assert {event["actor"] for event in events} == {"admin:bootstrap"}
     created = next(event for event in events if event["requestId"] == "mine" and event["outcome"] == "accepted")
-    assert (created["subject"], created["operation"]) == (made.json()["endpoint"]["id"], made.json()["operation"]["id"])
+    assert (created["subject"], created["operation"]) == (made.json()["subject"], made.json()["id"])
     assert (created["beforeDigest"], len(created["afterDigest"])) == ("", 64)
 
 

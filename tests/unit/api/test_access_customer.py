@@ -12,6 +12,7 @@ import pytest
 from provisioner.api.app import create_app
 from provisioner.api.customer import customer_view
 from provisioner.api.services import Services
+from provisioner.api.views import listed_view
 from provisioner.domain.access import AccessRole, Scope
 from provisioner.domain.conditions import Stage, StageName, StageState
 from provisioner.domain.endpoint import Endpoint, Phase
@@ -66,10 +67,10 @@ def inner_names(made: dict[str, Any], stored: Endpoint, services: Services) -> s
     """Every name that the installation has for what stands behind the endpoint."""
     plan = stored.plan
     texts = {
-        *made["endpoint"]["identifiers"].values(),
+        *listed_view(stored).identifiers.model_dump().values(),
         *(plan.placement.project, plan.placement.template, plan.placement.control_plane, plan.capacity.node_type),
         *(plan.runtime.image, plan.runtime.source, plan.runtime.runtime, plan.runtime.model, plan.runtime.served_model),
-        *(plan.address.tenant_domain, plan.tier, plan.region, plan.workload, made["operation"]["id"]),
+        *(plan.address.tenant_domain, plan.tier, plan.region, plan.workload, made["id"]),
         *services.catalog.tiers,
         *services.catalog.runtimes,
         *services.catalog.models,
@@ -94,7 +95,7 @@ async def test_a_customer_sees_status_url_usage_errors_and_stage(
     assert set(listed) == TOLD
     assert listed == (await customer.get("/v1/endpoints/acme/chat")).json()
     assert (listed["phase"], listed["stage"], listed["reason"]) == ("Creating", "preparing", "PreparationDelayed")
-    assert (listed["url"], listed["model"]) == (made["endpoint"]["url"], "chat")
+    assert (listed["url"], listed["model"]) == ("https://chat.acme.example.com/v1", "chat")
     assert listed["usage"] == f"/v1/usage?endpoint={listed['id']}"
     assert [error["reason"] for error in listed["errors"]] == ["PreparationDelayed"]
 
@@ -105,9 +106,9 @@ async def test_no_route_tells_a_customer_what_stands_behind(
     """Ledger: TEN-01, TEN-12."""
     (stored,) = await services.store.endpoints.list()
     names = inner_names(made, stored, services)
-    assert {"acme-dedicated", stored.plan.capacity.node_type, "tiny", made["operation"]["id"]} <= names
+    assert {"acme-dedicated", stored.plan.capacity.node_type, "tiny", made["id"]} <= names
     unknown = await customer.get("/v1/nothing")
-    ids = {"reference": stored.id, "operation": made["operation"]["id"], "key": "key-customer", "name": "dedicated"}
+    ids = {"reference": stored.id, "operation": made["id"], "key": "key-customer", "name": "dedicated"}
     asking = before_the_end(customer, services)
     for route in every_route(services):
         path = route.filled(ids | {"model": "tiny", "tenant": "acme"})
@@ -158,7 +159,7 @@ async def test_five_things_that_a_customer_may_not_see_are_not_there(
     body = {"name": "other", "tiers": ["dedicated"]}
     await operator.post("/v1/tenants", json=body, headers=idempotent("t"))
     for path in (
-        f"/v1/operations/{made['operation']['id']}",
+        f"/v1/operations/{made['id']}",
         "/v1/endpoints/other/chat",
         "/v1/tiers/dedicated",
         "/v1/models/prefill?model=tiny",
@@ -166,7 +167,7 @@ async def test_five_things_that_a_customer_may_not_see_are_not_there(
     ):
         answer = await customer.get(path)
         assert answer.status_code == 404, path
-        assert not names_in(answer.text, {"dedicated", "tiny", "local.gpu", made["operation"]["id"]})
+        assert not names_in(answer.text, {"dedicated", "tiny", "local.gpu", made["id"]})
     assert (await customer.get("/v1/endpoints?tenant=other")).json()["items"] == []
 
 
@@ -194,7 +195,7 @@ async def test_a_key_for_some_endpoints_sees_no_others(
     endpoints = ("ep-another",)
     async with await caller(services, transport, "few", AccessRole.CUSTOMER, endpoints=endpoints) as client:
         assert (await client.get("/v1/endpoints")).json()["items"] == []
-        assert (await client.get(f"/v1/endpoints/{made['endpoint']['id']}")).status_code == 404
+        assert (await client.get(f"/v1/endpoints/{made['subject']}")).status_code == 404
 
 
 async def test_a_key_for_calls_alone_looks_at_nothing(

@@ -28,7 +28,7 @@ async def ids(operator: httpx2.AsyncClient, acme: str) -> dict[str, str]:
     """An endpoint, its operation and a key, in tenant acme."""
     made = (await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()
     key = (await operator.post("/v1/keys", json={"tenant": acme, "name": "ci"}, headers=idempotent("k"))).json()
-    return {"reference": made["endpoint"]["id"], "operation": made["operation"]["id"], "key": key["key"]["id"]}
+    return {"reference": made["subject"], "operation": made["id"], "key": key["key"]["id"]}
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ async def names(
     await services.store.models.bring_in(models, clock.now())
     made = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("endpoint"))
     assert made.status_code == 202, made.text
-    return {"reference": made.json()["endpoint"]["id"], "tenant": acme, "name": research, "model": "tiny"}
+    return {"reference": made.json()["subject"], "tenant": acme, "name": research, "model": "tiny"}
 
 
 def filled(path: str, names: dict[str, str]) -> str:

@@ -13,7 +13,7 @@ from tests.unit.api.conftest import REQUEST, Wakes, claim, end, idempotent
 
 async def create(operator: httpx2.AsyncClient) -> dict[str, str]:
     answer = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("create"))
-    operation: dict[str, str] = answer.json()["operation"]
+    operation: dict[str, str] = answer.json()
     return operation
 
 
@@ -28,13 +28,13 @@ async def test_cancel_is_accepted_and_again_changes_nothing(
     made = await create(operator)
     wakes.worker = 0
     answer = await cancel(operator, made["id"])
-    assert (answer.status_code, answer.json()["state"], answer.json()["isFinal"]) == (202, "cancelling", False)
+    assert (answer.status_code, answer.json()["state"], answer.json()["done"]) == (202, "cancelling", False)
     assert answer.headers["Location"] == f"/v1/operations/{made['id']}"
     assert wakes.worker == 1
     assert (await cancel(operator, made["id"], "again")).json()["updatedAt"] == answer.json()["updatedAt"]
     await end(await claim(services, clock), services, clock, state=OperationState.CANCELLED)
     over = await cancel(operator, made["id"], "late")
-    assert (over.status_code, over.json()["state"], over.json()["isFinal"]) == (202, "cancelled", True)
+    assert (over.status_code, over.json()["state"], over.json()["done"]) == (202, "cancelled", True)
 
 
 @pytest.mark.usefixtures("acme")

@@ -55,6 +55,17 @@ async def test_verb_that_goes_on_is_answered_again(operator: httpx2.AsyncClient,
     assert (again.status_code, again.json()["id"]) == (202, first["id"])
 
 
+async def test_same_verb_with_other_choices_is_refused_with_the_id_of_the_one_that_goes_on(
+    operator: httpx2.AsyncClient, chat: str
+) -> None:
+    first = (await change(operator, "drain", {"deadlineSeconds": 60}, key="first")).json()
+    same = await change(operator, "drain", {"deadlineSeconds": 60}, key="same")
+    assert (same.status_code, same.json()["id"]) == (202, first["id"])
+    refused = await change(operator, "drain", {"deadlineSeconds": 5}, key="other")
+    assert (refused.status_code, refused.json()["reason"]) == (409, "OperationInProgress")
+    assert first["id"] in refused.json()["detail"]
+
+
 async def test_another_verb_is_refused_with_the_id_of_the_one_that_goes_on(
     operator: httpx2.AsyncClient, chat: str
 ) -> None:
@@ -135,7 +146,7 @@ async def test_new_key_is_shown_once_and_the_old_one_ends(
     assert answer.status_code == 202, answer.text
     assert answer.headers["Cache-Control"] == "no-store"
     told = answer.json()
-    assert told["operation"]["verb"] == "endpoint.rotate-key"
+    assert told["verb"] == "endpoint.rotate-key"
     assert told["key"]["endpoints"] == [chat] and told["key"]["team"] == "search"
     until = clock.now() + timedelta(seconds=60)
     assert [key["id"] for key in told["replaced"]] == [old]

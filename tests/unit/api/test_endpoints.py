@@ -30,13 +30,15 @@ async def test_creating_answers_the_operation_at_once(
         "/v1/endpoints", json=REQUEST, headers=idempotent("a") | {"X-Request-ID": "my-request"}
     )
     assert answer.status_code == 202
-    operation, endpoint = answer.json()["operation"], answer.json()["endpoint"]
+    operation = answer.json()
+    [endpoint] = (await operator.get("/v1/endpoints")).json()["items"]
     assert answer.headers["Location"] == f"/v1/operations/{operation['id']}"
     assert (operation["verb"], operation["state"], operation["subject"]) == (
         "endpoint.create",
         "pending",
         endpoint["id"],
     )
+    assert (operation["done"], operation["response"], operation["error"]) == (False, None, None)
     assert [stage["name"] for stage in operation["stages"]] == [name.value for name in StageName]
     stored = await services.store.operations.get(OperationId(operation["id"]))
     assert (stored.request_id, stored.actor, stored.state) == ("my-request", "admin:bootstrap", OperationState.PENDING)
@@ -50,8 +52,8 @@ async def test_the_same_key_answers_the_same_operation(
     first = (await create(operator)).json()
     again = await create(operator, json.loads(json.dumps(REQUEST, sort_keys=True)))
     assert again.status_code == 202
-    assert again.json()["operation"]["id"] == first["operation"]["id"]
-    assert again.json()["endpoint"]["id"] == first["endpoint"]["id"]
+    assert again.json()["id"] == first["id"]
+    assert again.json()["subject"] == first["subject"]
     assert len(await services.store.endpoints.list()) == 1
     reused = await create(operator, REQUEST | {"name": "other"})
     assert (reused.status_code, reused.json()["reason"]) == (422, "IdempotencyKeyReused")
@@ -128,9 +130,9 @@ async def test_an_endpoint_is_shown_in_four_groups(
     operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock
 ) -> None:
     """Ledger: LIF-03, LIF-04."""
-    created = (await create(operator)).json()["endpoint"]
+    created = (await create(operator)).json()["subject"]
     shown = (await operator.get("/v1/endpoints/acme/chat")).json()
-    assert shown == (await operator.get(f"/v1/endpoints/{created['id']}")).json()
+    assert shown == (await operator.get(f"/v1/endpoints/{created}")).json()
     assert (shown["phase"], shown["stage"]) == ("Creating", "project")
     assert shown["url"] == "https://chat.acme.example.com/v1"
     assert shown["model"] == {
@@ -143,15 +145,15 @@ async def test_an_endpoint_is_shown_in_four_groups(
     }
     assert shown["identifiers"] == {
         "project": "acme-dedicated",
-        "tenantCluster": created["id"],
+        "tenantCluster": created,
         "template": "tenantry-dedicated",
         "templateVersion": "1.0.0",
         "nodeType": "laptop.gpu",
-        "route": created["id"],
+        "route": created,
         "operation": shown["identifiers"]["operation"],
         "revision": shown["identifiers"]["revision"],
     }
-    assert [e["id"] for e in (await operator.get("/v1/endpoints?tenant=acme")).json()["items"]] == [created["id"]]
+    assert [e["id"] for e in (await operator.get("/v1/endpoints?tenant=acme")).json()["items"]] == [created]
     assert (await operator.get("/v1/endpoints?tenant=other")).json()["items"] == []
 
 
@@ -162,7 +164,7 @@ async def test_stages_say_how_long_each_took(
     accepted = (await create(operator)).json()
     operation = await claim(services, clock)
     assert operation.lease is not None
-    endpoint = await services.store.endpoints.get(EndpointId(accepted["endpoint"]["id"]))
+    endpoint = await services.store.endpoints.get(EndpointId(accepted["subject"]))
     for seconds, name, state in ((3, StageName.PROJECT, StageState.DONE), (4, StageName.CAPACITY, StageState.DONE)):
         now = clock.advance(seconds)
         stages = update_stages(endpoint.stages, [Stage(name=name, state=state)], now)
@@ -181,7 +183,7 @@ async def test_the_time_of_a_stage_that_failed_stands_still(
     accepted = (await create(operator)).json()
     operation = await claim(services, clock)
     assert operation.lease is not None
-    endpoint = await services.store.endpoints.get(EndpointId(accepted["endpoint"]["id"]))
+    endpoint = await services.store.endpoints.get(EndpointId(accepted["subject"]))
     now = clock.advance(3)
     stages = update_stages(endpoint.stages, [Stage(name=StageName.PROJECT, state=StageState.ERROR)], now)
     failed = replace(endpoint, phase=Phase.FAILED, stages=stages, updated_at=now)
@@ -222,7 +224,7 @@ async def test_deleting_is_an_operation_and_deleting_again_changes_nothing(
     operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock, wakes: Wakes
 ) -> None:
     """Ledger: TEN-05."""
-    endpoint_id = (await create(operator)).json()["endpoint"]["id"]
+    endpoint_id = (await create(operator)).json()["subject"]
     first = await operator.delete("/v1/endpoints/acme/chat", headers=idempotent("d"))
     assert first.status_code == 202
     assert (first.json()["verb"], first.json()["subject"]) == ("endpoint.delete", endpoint_id)
@@ -240,7 +242,7 @@ async def test_deleting_is_an_operation_and_deleting_again_changes_nothing(
         assert (again.status_code, again.json()["state"]) == (202, "succeeded")
         assert again.json()["id"] == first.json()["id"]
     repeated = await create(operator)
-    assert (repeated.status_code, repeated.json()["endpoint"]) == (202, None)
+    assert (repeated.status_code, repeated.json()["subject"]) == (202, endpoint_id)
 
 
 async def test_a_failed_delete_can_be_asked_for_again(

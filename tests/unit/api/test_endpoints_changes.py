@@ -19,7 +19,7 @@ from tests.unit.api.conftest import REQUEST, Wakes, claim, end, idempotent
 async def chat(operator: httpx2.AsyncClient, acme: str, services: Services, clock: SteppedClock) -> str:
     """The id of endpoint acme/chat, which is Ready."""
     answer = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("create"))
-    endpoint: str = answer.json()["endpoint"]["id"]
+    endpoint: str = answer.json()["subject"]
     await become(endpoint, Phase.READY, services, clock)
     return endpoint
 
@@ -122,8 +122,8 @@ async def test_endpoint_in_another_phase_says_why_not(
     created = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("create"))
     early = await change(operator, verb, {"minReplicas": 1} if verb == "scale" else {})
     assert (early.status_code, early.json()["reason"]) == (409, "EndpointCreating")
-    assert created.json()["operation"]["id"] in early.json()["hint"]
-    await become(created.json()["endpoint"]["id"], phase, services, clock)
+    assert created.json()["id"] in early.json()["hint"]
+    await become(created.json()["subject"], phase, services, clock)
     late = await change(operator, verb, {"minReplicas": 1} if verb == "scale" else {})
     assert (late.status_code, late.json()["reason"]) == (409, f"Endpoint{phase}")
     assert late.json()["hint"]
@@ -164,4 +164,36 @@ async def test_a_repeated_request_is_answered_whatever_became_of_its_subject(
     other = await operator.post("/v1/endpoints/acme/chat:scale", json={"minReplicas": 1}, headers=headers)
     assert (other.status_code, other.json()["reason"]) == (422, "IdempotencyKeyReused")
     created = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("create"))
-    assert (created.status_code, created.json()["operation"]["subject"]) == (202, chat)
+    assert (created.status_code, created.json()["subject"]) == (202, chat)
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "other"),
+    [("scale", {"minReplicas": 2}, {"minReplicas": 1}), ("update", {"serving": {"contextSize": 1024}}, {})],
+)
+async def test_same_change_that_goes_on_is_answered_again_and_another_is_refused(
+    operator: httpx2.AsyncClient, chat: str, verb: str, body: dict[str, Any], other: dict[str, Any]
+) -> None:
+    path = f"/v1/endpoints/{chat}:{verb}"
+    first = await operator.post(path, json=body, headers=idempotent("first"))
+    again = await operator.post(path, json=body, headers=idempotent("again"))
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"]), again.text
+    refused = await operator.post(path, json=other, headers=idempotent("other"))
+    assert (refused.status_code, refused.json()["reason"]) == (409, "OperationInProgress"), refused.text
+    assert first.json()["id"] in refused.json()["detail"]
+
+
+async def test_reading_again_what_is_unchanged_answers_304_and_nothing_more(
+    operator: httpx2.AsyncClient, stranger: httpx2.AsyncClient, chat: str
+) -> None:
+    path = f"/v1/endpoints/{chat}"
+    read = await operator.get(path)
+    tag = read.headers["ETag"]
+    for known in (tag, f'"0", W/{tag}', "*"):
+        same = await operator.get(path, headers={"If-None-Match": known})
+        assert (same.status_code, same.content, same.headers["ETag"]) == (304, b"", tag)
+        assert "X-Request-ID" in same.headers and "Content-Length" not in same.headers
+    assert (await stranger.get(path, headers={"If-None-Match": tag})).status_code == 401
+    await operator.post(f"{path}:scale", json={"minReplicas": 2}, headers=idempotent("scale"))
+    changed = await operator.get(path, headers={"If-None-Match": tag})
+    assert changed.status_code == 200 and changed.headers["ETag"] != tag

@@ -45,7 +45,7 @@ async def chat(operator: httpx2.AsyncClient, acme: str) -> str:
     """The id of endpoint `chat` of tenant acme."""
     made = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))
     assert made.status_code == 202, made.text
-    return str(made.json()["endpoint"]["id"])
+    return str(made.json()["subject"])
 
 
 async def choose(client: httpx2.AsyncClient, key: str, **body: Any) -> httpx2.Response:

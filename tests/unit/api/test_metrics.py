@@ -45,7 +45,7 @@ async def test_requests_are_counted_by_the_template_of_their_route(
 ) -> None:
     made = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))
     for _ in range(2):
-        await operator.get(f"/v1/endpoints/{made.json()['endpoint']['id']}")
+        await operator.get(f"/v1/endpoints/{made.json()['subject']}")
     await operator.get("/v1/endpoints/acme/none")
     await stranger.get("/v1/tenants")
     await stranger.request("BREW", "/v1/coffee/ep-1")

@@ -175,7 +175,7 @@ async def test_an_archived_model_stays_where_it_runs(
 ) -> None:
     """Ledger: CAT-04."""
     made = (await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()
-    await become(made["endpoint"]["id"], Phase.READY, services, clock)
+    await become(made["subject"], Phase.READY, services, clock)
     for model in ("tiny", "acme/chat"):
         if model == "acme/chat":
             await add(operator)

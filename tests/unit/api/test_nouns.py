@@ -89,13 +89,13 @@ async def test_a_secret_is_shown_once_and_only_its_digest_stored(
     operator: httpx2.AsyncClient, research: str, services: Services, wakes: Wakes
 ) -> None:
     """Ledger: SEC-07."""
-    endpoint = (await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()["endpoint"]
+    endpoint = (await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()["subject"]
     later = (NOON + timedelta(days=1)).isoformat()
     body = {
         "tenant": "acme",
         "name": "ci",
         "team": research,
-        "endpoints": ["chat", endpoint["id"]],
+        "endpoints": ["chat", endpoint],
         "expiresAt": later,
     }
     answer = await operator.post("/v1/keys", json=body, headers=idempotent("k"))
@@ -103,7 +103,7 @@ async def test_a_secret_is_shown_once_and_only_its_digest_stored(
     assert answer.headers["Cache-Control"] == "no-store"
     secret, key = answer.json()["secret"], answer.json()["key"]
     assert secret.startswith(key["prefix"])
-    assert key["endpoints"] == [endpoint["id"]]
+    assert key["endpoints"] == [endpoint]
     (stored,) = await services.store.keys.list(tenant="acme")
     assert stored.digest == key_digest(secret)
     listed = await operator.get("/v1/keys?tenant=acme")
@@ -168,7 +168,7 @@ async def test_waiting_for_an_operation_ends_when_it_changes(
     assert (await waiting).json()["state"] == "running"
     await end(claimed, services, clock)
     ended = await operator.get(path, params={"wait": 30, "seen": "2030-01-01T00:00:00Z"})
-    assert (ended.json()["state"], ended.json()["isFinal"]) == ("succeeded", True)
+    assert (ended.json()["state"], ended.json()["done"]) == ("succeeded", True)
 
 
 async def test_a_gateway_waits_for_the_next_snapshot(stranger: httpx2.AsyncClient, services: Services) -> None:
@@ -194,7 +194,7 @@ async def test_a_row_of_another_version_is_answered_with_500_and_hides_no_other(
     made = []
     for name in ("one", "two"):
         answer = await operator.post("/v1/endpoints", json=REQUEST | {"name": name}, headers=idempotent(name))
-        made.append(answer.json()["endpoint"]["id"])
+        made.append(answer.json()["subject"])
         await operator.post("/v1/keys", json={"tenant": acme, "name": name}, headers=idempotent(f"key-{name}"))
     url = f"sqlite:///{tmp_path}/store.sqlite"
     await run_statement(url, f"UPDATE endpoints SET phase = 'Hibernating' WHERE id = '{made[0]}'")

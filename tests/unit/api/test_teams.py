@@ -63,7 +63,7 @@ async def test_endpoints_and_keys_belong_to_teams_that_are_there(
 
 
 async def test_an_endpoint_is_given_to_teams_that_are_there(operator: httpx2.AsyncClient, acme: str) -> None:
-    made = (await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()["endpoint"]["id"]
+    made = (await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))).json()["subject"]
     answer = await operator.post(f"/v1/endpoints/{made}:update", json={"team": "research"}, headers=idempotent("u"))
     assert answer.status_code in (409, 422), answer.text
     if answer.status_code == 422:

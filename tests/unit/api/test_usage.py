@@ -48,7 +48,7 @@ async def read(client: httpx2.AsyncClient, **parameters: Any) -> list[dict[str, 
 async def endpoint(operator: httpx2.AsyncClient, acme: str) -> str:
     """The id of endpoint `chat` of tenant acme."""
     made = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))
-    return str(made.json()["endpoint"]["id"])
+    return str(made.json()["subject"])
 
 
 async def test_a_batch_is_counted_once_and_told_by_customer_endpoint_and_tier(

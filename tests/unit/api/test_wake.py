@@ -27,7 +27,7 @@ async def made_in(phase: Phase, operator: httpx2.AsyncClient, services: Services
     made = await operator.post("/v1/endpoints", json=REQUEST, headers=idempotent("e"))
     operation = await claim(services, clock)
     assert operation.lease is not None
-    stored = await services.store.endpoints.get(EndpointId(made.json()["endpoint"]["id"]))
+    stored = await services.store.endpoints.get(EndpointId(made.json()["subject"]))
     changed = replace(stored, phase=phase)
     await services.store.endpoints.save(changed, operation=operation.id, fence=operation.lease.fence)
     await end(operation, services, clock)

@@ -59,7 +59,7 @@ async def make(operator: httpx2.AsyncClient, name: str, **changes: Any) -> str:
     """Make an endpoint; its id."""
     answer = await operator.post("/v1/endpoints", json=REQUEST | {"name": name} | changes, headers=idempotent(name))
     assert answer.status_code == 202, answer.text
-    return str(answer.json()["endpoint"]["id"])
+    return str(answer.json()["subject"])
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_a_command_and_rest_store_the_same(acme: str, served: Served, tmp_path: 
         headers=idempotent("second") | {"Authorization": f"Bearer {served.key}"},
     )
     served.make_endpoint()
-    stored = [row_of(endpoint, served) for endpoint in (by_command, answer.json()["endpoint"]["id"])]
+    stored = [row_of(endpoint, served) for endpoint in (by_command, answer.json()["subject"])]
     first, second = (
         re.sub(rf"{row.id}|{row.id.removeprefix('ep-')}|\b{row.name}\b", "…", repr((row.request, row.plan)))
         for row in stored

@@ -57,7 +57,7 @@ def test_an_operation_that_failed_has_the_exit_code_of_its_reason(reason: str, c
         tenant="acme",
         subject="ep-a",
         state="failed",
-        is_final=True,
+        done=True,
         reason=reason,
         attempts=1,
         created_at=now,
@@ -144,10 +144,10 @@ def test_other_durations_are_refused(text: str) -> None:
 def test_a_thing_shows_moments_to_the_second_answers_as_yes_and_zero_as_a_number(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_fields({"createdAt": datetime(2026, 1, 2, 3, 4, 5, 6789, UTC), "isFinal": True, "attempts": 0, "hint": None})
+    print_fields({"createdAt": datetime(2026, 1, 2, 3, 4, 5, 6789, UTC), "isDone": True, "attempts": 0, "hint": None})
     assert capsys.readouterr().out.splitlines() == [
         "createdAt  2026-01-02T03:04:05Z",
-        "isFinal    yes",
+        "isDone     yes",
         "attempts   0",
         "hint       -",
     ]
@@ -166,7 +166,7 @@ def finish_as(state: str, *, wait: bool) -> None:
         tenant="acme",
         subject="ep-1",
         state=state,
-        is_final=state != "running",
+        done=state != "running",
         created_at=moment,
         updated_at=moment,
     )

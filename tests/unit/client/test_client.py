@@ -45,16 +45,15 @@ async def test_the_life_of_an_endpoint_through_the_client(client: AsyncClient, a
     operation = await client.send(
         tenant_calls.create_tenant("other", display_name="Other", tiers=["dedicated"], idempotency_key="t")
     )
-    assert (operation.verb, operation.is_final) == ("tenant.create", False)
+    assert (operation.verb, operation.done) == ("tenant.create", False)
     assert [(tenant.name, tenant.ready) for tenant in await client.collect(tenant_calls.list_tenants())] == [
         ("acme", True),
         ("other", False),
     ]
     assert (await client.send(endpoint_calls.plan_endpoint(REQUEST))).tier_version == "1.0.0"
-    accepted = await client.send(endpoint_calls.create_endpoint(REQUEST, idempotency_key="e"))
-    assert accepted.endpoint is not None
+    creation = await client.send(endpoint_calls.create_endpoint(REQUEST, idempotency_key="e"))
     assert await client.send(endpoint_calls.get_endpoint("acme/chat")) == await client.send(
-        endpoint_calls.get_endpoint(accepted.endpoint.id)
+        endpoint_calls.get_endpoint(creation.subject)
     )
     assert [endpoint.name for endpoint in await client.collect(endpoint_calls.list_endpoints("acme"))] == ["chat"]
     created = await client.send(
@@ -140,7 +139,7 @@ async def test_a_view_that_says_nothing_new_is_not_told_again(client: AsyncClien
 
 
 def replace_state(view: str) -> str:
-    return view.replace('"state":"pending","isFinal":false', '"state":"succeeded","isFinal":true')
+    return view.replace('"state":"pending","done":false', '"state":"succeeded","done":true')
 
 
 async def test_nothing_that_answers_is_retryable() -> None:
@@ -192,7 +191,7 @@ def test_a_program_without_an_event_loop_asks_the_same(monkeypatch: pytest.Monke
         "subject": "ep-1",
         "state": "succeeded",
     }
-    ended |= {"isFinal": True, "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z"}
+    ended |= {"done": True, "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z"}
     tenants = [{"name": name, "displayName": name, "tiers": [], "ready": True, "operation": "op"} for name in "abc"]
     pages = [
         {"items": [tenant | {"createdAt": "2026-01-01T00:00:00Z"} for tenant in part], "nextCursor": cursor}
