@@ -19,8 +19,7 @@ import pytest
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.config import UsageRecording
 from provisioner.gateway.server import Gateway, start_gateway
-from provisioner.gateway.usage.accounting import QUEUE_RECORDS
-from provisioner.gateway.usage.record import Line
+from provisioner.gateway.usage.outlet import QUEUE_RECORDS
 from provisioner.gateway.usage.spool import Spool
 from provisioner.gateway.usage.tally import Tally
 from tests.gateway.conftest import Stage, StageMaker, until
@@ -151,7 +150,10 @@ class StuckSink:
         self.moves = asyncio.Event()
         self.taken = 0
 
-    async def write(self, lines: Sequence[Line]) -> None:
+    def line(self, tally: Tally, outcome: Outcome, ended: float) -> bytes:
+        return b"{}\n"
+
+    async def write(self, lines: Sequence[bytes]) -> None:
         await self.moves.wait()
         self.taken += len(lines)
 
@@ -165,7 +167,8 @@ class StuckSink:
 async def test_full_queue_is_counted_and_requests_go_on(stage: Stage) -> None:
     """GW-08: with nobody to take them, records beyond the bound are dropped and counted, and requests are answered."""
     accounting, sink = stage.gateway._accounting, StuckSink()
-    accounting._sinks = (sink,)
+    [outlet] = accounting._outlets
+    outlet._sink = sink
     assert (await stage.chat()).status == 200
     await until(lambda: accounting.waiting == 0)
     end_request = _ending(stage)
@@ -241,8 +244,8 @@ async def test_full_spool_is_counted(make_stage: StageMaker) -> None:
     async with make_stage(usage=UsageRecording(spool_bytes=1000)) as stage:
         stage.plane.usage_status = 503
         stage.replica.script = answer_with_usage
-        for _ in range(3):
-            await stage.chat()
+        for _ in range(5):
+            assert (await stage.chat()).status == 200
             await until(lambda: stage.gateway._accounting.waiting == 0)
         await until(lambda: lost(stage.gateway).get("SpoolFull", 0) >= 1)
 
@@ -262,7 +265,6 @@ async def test_batch_that_is_refused_does_not_hold_up_those_behind_it(
 PROCESS = """
 import sys, time
 from pathlib import Path
-from provisioner.gateway.usage.record import Line
 from provisioner.gateway.usage.spool import Spool
 from provisioner.gateway.usage.tally import Tally
 spool = Spool(Path(sys.argv[1]), limit_bytes=10**6)
@@ -284,7 +286,7 @@ def test_killed_process_leaves_its_batch_to_the_next_and_a_live_one_keeps_it(tmp
             process.kill()
     batch = other.oldest()
     assert batch is not None
-    assert list(batch.lines) == [b'{"number":1}', b'{"number":2}']
+    assert batch.text == b'{"number":1}\n{"number":2}'
     assert Spool(tmp_path / "spool", limit_bytes=10**6).oldest() == batch
     other.remove(batch)
     assert other.oldest() is None

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import aiohttp
 
+from provisioner.domain.usage import Outcome
 from provisioner.gateway.config import ControlPlane
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.usage.disk import on_disk
-from provisioner.gateway.usage.record import Line
+from provisioner.gateway.usage.record import counted_record, json_line
 from provisioner.gateway.usage.spool import BATCH_RECORDS, Batch, Spool, SpoolFullError
+from provisioner.gateway.usage.tally import Tally
 
 _log = logging.getLogger(__name__)
 
@@ -45,11 +47,16 @@ class Delivery:
         self._arrived = asyncio.Event()
         self._trouble = ""
 
-    async def write(self, lines: Iterable[Line]) -> str | None:
-        """Takes records; a word for why they are lost, None when they are not. Of a request that named no endpoint
-        there is nothing to count."""
+    def line(self, tally: Tally, outcome: Outcome, ended: float) -> bytes | None:
+        """What of a request is counted; None for one that named no endpoint."""
+        if tally.route is None:
+            return None
+        return json_line(counted_record(tally, tally.route, outcome, ended))
+
+    async def write(self, lines: Sequence[bytes]) -> str | None:
+        """Takes records; a word for why they are lost, None when they are not."""
         try:
-            await self._on_disk(self._spool.append, [line.text for line in lines if line.names_endpoint])
+            await self._on_disk(self._spool.append, lines)
         except SpoolFullError:
             return "SpoolFull"
         except OSError as error:
@@ -69,7 +76,7 @@ class Delivery:
                     await self._arrived.wait()
                 elif await self._deliver(batch, session):
                     retry_seconds = _FIRST_RETRY_SECONDS
-                    if len(batch.lines) < BATCH_RECORDS // 2:
+                    if batch.records < BATCH_RECORDS // 2:
                         await asyncio.sleep(_PACE_SECONDS)
                 else:
                     await asyncio.sleep(retry_seconds)
@@ -102,7 +109,7 @@ class Delivery:
 
     async def _deliver(self, batch: Batch, session: aiohttp.ClientSession) -> bool:
         """Whether nothing remains to be done for the batch."""
-        body = b'{"batch":"%b","records":[%b]}' % (batch.id.encode(), b",".join(batch.lines))
+        body = b'{"batch":"%b","records":[%b]}' % (batch.id.encode(), batch.text.replace(b"\n", b","))
         try:
             async with session.post(self._url, data=body, allow_redirects=False) as answer:
                 status = answer.status
@@ -110,11 +117,11 @@ class Delivery:
             self._note_failure("ControlPlaneAway", str(error) or type(error).__name__)
             return False
         if status in _BATCH_REFUSED:
-            self._counters.usage_lost["BatchRefused"] += len(batch.lines)
+            self._counters.usage_lost["BatchRefused"] += batch.records
             _log.error(
                 "losing a batch of usage: the control plane refuses it with status %d",
                 status,
-                extra={"action": "usage_refused", "batch": batch.id, "records": len(batch.lines)},
+                extra={"action": "usage_refused", "batch": batch.id, "records": batch.records},
             )
         elif status != 200:
             self._note_failure("ControlPlaneAway", f"it answered with status {status}")

@@ -10,9 +10,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from provisioner.domain.usage import Outcome
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.usage.disk import on_disk
-from provisioner.gateway.usage.record import Line
+from provisioner.gateway.usage.record import json_line, record_of
+from provisioner.gateway.usage.tally import Tally
 
 _log = logging.getLogger(__name__)
 
@@ -25,10 +27,14 @@ class UsageFile:
         self._counters = counters
         self._is_in_trouble = False
 
-    async def write(self, lines: Iterable[Line]) -> str | None:
+    def line(self, tally: Tally, outcome: Outcome, ended: float) -> bytes | None:
+        """The record of a request as a line of the file."""
+        return json_line(record_of(tally, outcome, ended))
+
+    async def write(self, lines: Iterable[bytes]) -> str | None:
         """Takes records; a word for why they are lost, None when they are not."""
         try:
-            await on_disk(_append, self._path, b"".join(line.text for line in lines))
+            await on_disk(_append, self._path, b"".join(lines))
         except OSError as error:
             self._counters.usage_failures["FileUnwritable"] += 1
             if not self._is_in_trouble:  # a trouble that goes on is told once

@@ -1,13 +1,17 @@
 """The record of one finished request: who, where to, how it ended and what it used. Nothing of a prompt or an answer.
 
-The names are part of the contract of the usage file and of the control plane's door, which knows some of them. Pure.
+The names are part of the contract of the usage file, and of the control plane's door, which takes those that it counts.
+Pure.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
+import orjson
+
+from provisioner.domain.snapshot import Route
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.usage.tally import Tally
 
@@ -17,22 +21,42 @@ ANONYMOUS = "anonymous"
 _TEXT_CHARACTERS = 128
 """Of what callers choose freely: an alias that does not exist, a path."""
 
+_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 
-class Line(NamedTuple):
-    """A record as a line of JSON with its end."""
 
-    text: bytes
-    names_endpoint: bool
+def json_line(record: dict[str, Any]) -> bytes:
+    """A record as JSON, with the end of its line."""
+    return orjson.dumps(record, option=_OPTIONS)
+
+
+def counted_record(tally: Tally, route: Route, outcome: Outcome, ended: float) -> dict[str, Any]:
+    """What of a request for `route` is counted by the control plane (`admission.usage`)."""
+    tokens = tally.tokens
+    return {
+        "at": tally.at,
+        "tenant": tally.key.tenant or route.tenant,
+        "endpoint": route.endpoint,
+        "key": _key(tally),
+        "team": tally.key.team,
+        "status": tally.status,
+        "outcome": outcome.value,
+        "prompt_tokens": tokens.prompt,
+        "completion_tokens": tokens.completion,
+        "duration_ms": _milliseconds(tally.began, ended),
+        "request_id": tally.request_id.decode("latin-1"),
+        "target": tally.target,
+        "denial": tally.denial,
+    }
 
 
 def record_of(tally: Tally, outcome: Outcome, ended: float) -> dict[str, Any]:
-    """The record of a request that ended at `ended` (loop time). Durations are milliseconds, sizes are bytes of
+    """The whole record of a request that ended at `ended` (loop time). Durations are milliseconds, sizes are bytes of
     bodies; None stands for what was not told or did not happen."""
     key, route, backend, tokens = tally.key, tally.route, tally.backend, tally.tokens
     return {
         "at": tally.at,
         "tenant": key.tenant or (route.tenant if route is not None else ""),
-        "key": key.name or key.digest or ANONYMOUS,
+        "key": _key(tally),
         "team": key.team,
         "alias": _bounded(tally.alias),
         "endpoint": route.endpoint if route is not None else None,
@@ -53,6 +77,10 @@ def record_of(tally: Tally, outcome: Outcome, ended: float) -> dict[str, Any]:
         "target": tally.target,
         "denial": tally.denial,
     }
+
+
+def _key(tally: Tally) -> str:
+    return tally.key.name or tally.key.digest or ANONYMOUS
 
 
 def _model(tally: Tally) -> str | None:

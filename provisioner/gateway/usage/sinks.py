@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from provisioner.gateway.config import GatewayConfig
 from provisioner.gateway.operator.counters import Counters
-from provisioner.gateway.usage.accounting import Sink
 from provisioner.gateway.usage.delivery import Delivery
 from provisioner.gateway.usage.file import UsageFile
+from provisioner.gateway.usage.outlet import Sink
 from provisioner.gateway.usage.spool import Spool
 
 _SPOOL = "usage"

@@ -29,10 +29,15 @@ class SpoolFullError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records that are counted together, once. `lines` are JSON objects."""
+    """Records that are counted together, once. `text` has one JSON object per line, the last one without its end."""
 
     id: str
-    lines: Sequence[bytes]
+    text: bytes
+
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        return self.text.count(b"\n") + 1
 
 
 class Spool:
@@ -76,15 +81,15 @@ class Spool:
 
     def oldest(self) -> Batch | None:
         """The batch that waits longest; the open one when no other waits, which ends with that. Raises `OSError`."""
-        self._adopt()
-        sealed = sorted(self._folder.glob("*.batch"), key=_age)
-        if not sealed:
+        waiting = self._waiting()
+        if not waiting:
             self.seal()
-            sealed = sorted(self._folder.glob("*.batch"), key=_age)
-        for path in sealed:
+            waiting = self._waiting()
+        for path in waiting:
             with contextlib.suppress(FileNotFoundError):  # another process has delivered it
-                if lines := [line for line in path.read_bytes().splitlines() if line.endswith(b"}")]:
-                    return Batch(path.stem, lines)
+                text, _, _ = path.read_bytes().rpartition(b"\n")  # a machine that was lost may have begun a line
+                if text:
+                    return Batch(path.stem, text)
                 path.unlink()
         return None
 
@@ -107,18 +112,23 @@ class Spool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._open, self._descriptor = draft.rename(draft.with_suffix(".open")), descriptor  # locked when it is seen
 
-    def _adopt(self) -> None:
-        """Takes over what processes that have ended left open."""
-        for path in self._folder.glob("*.open"):
-            if path == self._open:
-                continue
-            with contextlib.suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.rename(path.with_suffix(".batch"))
+    def _waiting(self) -> Sequence[Path]:
+        """The complete batches, oldest first, with those that processes left open which have ended."""
+        complete: list[tuple[int, Path]] = []
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                path = Path(entry.path)
+                if path.suffix == ".open" and path != self._open and (adopted := _adopt(path)) is not None:
+                    path = adopted
+                if path.suffix == ".batch":
+                    with contextlib.suppress(FileNotFoundError):
+                        complete.append((path.stat().st_mtime_ns, path))
+        return [path for _, path in sorted(complete)]
 
 
-def _age(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
+def _adopt(path: Path) -> Path | None:
+    """Completes the batch if no process has it open; None when one has."""
+    with contextlib.suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return path.rename(path.with_suffix(".batch"))
+    return None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.usage.accounting import UsageAccounting
-from provisioner.gateway.usage.record import Line
+from provisioner.gateway.usage.tally import Tally
 from tests.unit.gateway.usage.test_record import tally
 
 
@@ -18,9 +18,12 @@ class SlowSink:
     def __init__(self, begins: asyncio.Event, may_end: asyncio.Event) -> None:
         self.begins = begins
         self.may_end = may_end
-        self.taken: list[Line] = []
+        self.taken: list[bytes] = []
 
-    async def write(self, lines: Sequence[Line]) -> str | None:
+    def line(self, notes: Tally, outcome: Outcome, ended: float) -> bytes:
+        return b"{}\n"
+
+    async def write(self, lines: Sequence[bytes]) -> str | None:
         self.begins.set()
         await self.may_end.wait()
         self.taken += lines
@@ -46,3 +49,19 @@ async def test_write_that_an_end_meets_half_way_is_completed_in_every_sink() -> 
     await asyncio.wait((running,))
     await accounting.close()
     assert [len(sink.taken) for sink in sinks] == [2, 2]
+
+
+async def test_sink_that_hangs_holds_up_no_other() -> None:
+    hangs, moves = asyncio.Event(), asyncio.Event()
+    moves.set()
+    sinks = SlowSink(asyncio.Event(), hangs), SlowSink(asyncio.Event(), moves)
+    accounting = UsageAccounting(sinks, Counters())
+    running = asyncio.create_task(accounting.run())
+    accounting.record(tally(), Outcome.OK, 11.0)
+    async with asyncio.timeout(5):
+        while not sinks[1].taken:
+            await asyncio.sleep(0.01)
+    assert not sinks[0].taken
+    hangs.set()
+    running.cancel()
+    await asyncio.wait((running,))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
-import orjson
 import pytest
 
 from provisioner.admission.usage import UsageRecordForm
 from provisioner.domain.snapshot import Backend, Fallback, KeyDigest
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.usage.measures import Measures
-from provisioner.gateway.usage.record import record_of
+from provisioner.gateway.usage.record import counted_record, json_line, record_of
 from provisioner.gateway.usage.tally import Tally, Tokens
 from tests.gateway.stub import NOW, make_key, make_route
 
@@ -32,8 +31,11 @@ def test_record_is_as_the_control_plane_takes_it() -> None:
     notes = tally(key=replace(make_key(team="red"), name="key-1"))
     notes.tokens = Tokens(1, 2, "stop")
     notes.target, notes.denial = "outside", "BudgetUsedUp"
-    form = UsageRecordForm.model_validate_json(orjson.dumps(record_of(notes, Outcome.OK, 12.5)))
-    told = form.record()
+    assert notes.route is not None
+    counted = counted_record(notes, notes.route, Outcome.OK, 12.5)
+    told = UsageRecordForm.model_validate_json(json_line(counted)).record()
+    assert set(counted) == {field.name for field in fields(told)}
+    assert counted.items() <= record_of(notes, Outcome.OK, 12.5).items()
     assert (told.tenant, told.endpoint, told.key, told.team) == ("acme", "ep-acme-chat", "key-1", "red")
     assert (told.prompt_tokens, told.completion_tokens, told.duration_ms) == (1, 2, 2500.0)
     assert (told.request_id, told.target, told.denial) == ("req-1", "outside", "BudgetUsedUp")
@@ -44,7 +46,7 @@ def test_key_without_a_name_is_told_by_its_digest_and_nobody_s_as_anonymous() ->
     stranger = KeyDigest(digest="", tenant="")
     told = record_of(tally(key=stranger), Outcome.OK, 11.0)
     assert (told["key"], told["tenant"]) == ("anonymous", "acme")
-    assert UsageRecordForm.model_validate_json(orjson.dumps(told))
+    assert UsageRecordForm.model_validate_json(json_line(told))
 
 
 def test_request_that_went_outside_is_told_with_the_model_that_was_asked_there() -> None:
@@ -60,7 +62,7 @@ def test_request_that_went_outside_is_told_with_the_model_that_was_asked_there()
 def test_what_a_caller_wrote_is_bounded_and_always_a_line_of_json(alias: str) -> None:
     notes = tally(path=b"/v1/" + b"y" * 1000 + b"?key=secret")
     notes.alias, notes.route = alias, None
-    line = orjson.dumps(record_of(notes, Outcome.REFUSED, 11.0))
+    line = json_line(record_of(notes, Outcome.REFUSED, 11.0))
     assert len(line) < 1000
     assert b"secret" not in line
 

@@ -23,14 +23,14 @@ def test_batch_keeps_its_id_and_takes_no_more_once_it_was_given_out(spool: Spool
     spool.append([LINE, LINE])
     first = spool.oldest()
     assert first is not None
-    assert len(first.lines) == 3
+    assert first.records == 3
     spool.append([LINE])
     assert spool.oldest() == first
     spool.remove(first)
     second = spool.oldest()
     assert second is not None
     assert second.id != first.id
-    assert len(second.lines) == 1
+    assert second.records == 1
     spool.remove(second)
     assert spool.oldest() is None
     assert spool.size_bytes() == 0
@@ -43,8 +43,8 @@ def test_no_batch_is_larger_than_the_control_plane_takes(spool: Spool) -> None:
     spool.append([long])
     sizes = []
     while batch := spool.oldest():
-        sizes.append(len(batch.lines))
-        assert sum(map(len, batch.lines)) <= 768 * 1024
+        sizes.append(batch.records)
+        assert len(batch.text) <= 768 * 1024
         spool.remove(batch)
     assert sum(sizes) == 2001
     assert max(sizes) <= BATCH_RECORDS
@@ -60,7 +60,7 @@ def test_batches_come_in_the_order_in_which_they_were_made(spool: Spool, tmp_pat
         os.utime(tmp_path / "usage" / new, (number + 1, number + 1))
     found: list[bytes] = []
     while batch := spool.oldest():
-        found += batch.lines
+        found.append(batch.text)
         spool.remove(batch)
     assert found == [b'{"number":%d}' % number for number in range(3)]
 
@@ -72,7 +72,7 @@ def test_beyond_its_bound_nothing_is_added_until_there_is_room(tmp_path: Path) -
         spool.append([LINE])
     batch = spool.oldest()
     assert batch is not None
-    assert len(batch.lines) == 2
+    assert batch.records == 2
     spool.remove(batch)
     spool.append([LINE])
 
@@ -83,7 +83,7 @@ def test_line_that_a_lost_machine_wrote_in_part_is_left_out(spool: Spool, tmp_pa
     batch = spool.oldest()
     assert batch is not None
     assert batch.id == "torn"
-    assert list(batch.lines) == [LINE[:-1]]
+    assert batch.text == LINE[:-1]
     (tmp_path / "usage" / "torn.batch").write_bytes(b"")
     assert spool.oldest() is None
     assert not list((tmp_path / "usage").iterdir())
@@ -96,10 +96,10 @@ def test_spools_of_two_processes_in_one_folder_do_not_take_each_other_s_open_bat
     other.append([LINE, LINE])
     mine = other.oldest()
     assert mine is not None
-    assert len(mine.lines) == 2
+    assert mine.records == 2
     one.append([LINE])
     one.seal()
     other.remove(mine)
     theirs = other.oldest()
     assert theirs is not None
-    assert len(theirs.lines) == 2
+    assert theirs.records == 2
