@@ -1,7 +1,7 @@
-"""Rotates an endpoint's keys: gateways know the new one, the old ones stop when the overlap is over.
+"""Rotates an endpoint's keys: gateways know the new one, and when the old ones stop.
 
-The new key and the end of the old ones were stored with the operation, and the route directory carries both, so that
-gateways follow even where no worker runs any more. The steps see that they did.
+The new key and the end of the old ones were stored with the operation, and the route directory carries both: the old
+keys stop by themselves when the overlap is over, which nobody waits for. The step sees that gateways are told.
 """
 
 from __future__ import annotations
@@ -22,12 +22,6 @@ from provisioner.operations.step import Done, Step, Wait
 
 OVERLAP_SECONDS = 300
 """How long the old keys may be used beside the new one where nobody says."""
-
-LONGEST_OVERLAP_SECONDS = 7 * 86400
-
-DEADLINE_SECONDS = LONGEST_OVERLAP_SECONDS + 3600.0
-
-_LOOK_AGAIN_SECONDS = 60.0
 
 
 def new_rotation(
@@ -59,27 +53,17 @@ def new_rotation(
 
 
 async def announce(attempt: EndpointAttempt) -> Done | Wait:
-    """Gateways are told of the new key."""
-    key = await _find(attempt, attempt.operation.request["key"])
-    if key is None or not key.is_usable(attempt.world.clock.now()) or key.digest in await _published(attempt):
-        return Done()  # one that somebody revoked meanwhile comes no more
-    attempt.world.wake_reconciler()
-    return wait_for(attempt, attempt.step, reason="SnapshotPending", message="gateways are told of the new key")
-
-
-async def retire(attempt: EndpointAttempt) -> Done | Wait:
-    """The overlap is over, and no gateway is told of the old keys any more."""
-    old = [await _find(attempt, told["key"]) for told in attempt.operation.request["replaced"]]
-    now, published = attempt.world.clock.now(), await _published(attempt)
-    usable = [key for key in old if key is not None and key.is_usable(now)]
-    if usable:
-        left = max((key.expires_at - now).total_seconds() for key in usable if key.expires_at)
-        message = f"the old keys may be used for seconds: {left:.0f}"
-        return Wait(reason="Overlap", message=message, retry_after_seconds=min(left, _LOOK_AGAIN_SECONDS))
-    if any(key is not None and key.digest in published for key in old):
-        attempt.world.wake_reconciler()
-        message = "the route directory still holds the old keys"
-        return wait_for(attempt, attempt.step, reason="SnapshotPending", message=message)
+    """Gateways are told of the new key, and of the old ones' end."""
+    request, now = attempt.operation.request, attempt.world.clock.now()
+    until, told = datetime.fromisoformat(request["until"]), await _published(attempt)
+    new = await _find(attempt, request["key"])
+    if new is not None and new.is_usable(now) and new.digest not in told:  # one that was revoked comes no more
+        return _wait(attempt, "gateways are told of the new key")
+    for replaced in request["replaced"]:
+        old = await _find(attempt, replaced["key"])
+        ends = told[old.digest] if old is not None and old.digest in told else until
+        if ends is None or ends > until:
+            return _wait(attempt, "gateways are told when the old keys stop")
     return Done()
 
 
@@ -136,15 +120,18 @@ async def _find(attempt: EndpointAttempt, key: str) -> ApiKey | None:
         return None
 
 
-async def _published(attempt: EndpointAttempt) -> set[str]:
+async def _published(attempt: EndpointAttempt) -> dict[str, datetime | None]:
+    """The keys that gateways are told of, by digest, with their end."""
     snapshot = await attempt.world.store.snapshots.current()
-    return {key.digest for key in snapshot.keys} if snapshot else set()
+    return {key.digest: key.expires_at for key in snapshot.keys} if snapshot else {}
 
 
-STEPS: tuple[Step[World], ...] = (
-    Step(name="announce", run=waiting_out(announce)),
-    Step(name="retire", run=waiting_out(retire)),
-)
+def _wait(attempt: EndpointAttempt, message: str) -> Wait:
+    attempt.world.wake_reconciler()
+    return wait_for(attempt, attempt.step, reason="SnapshotPending", message=message)
+
+
+STEPS: tuple[Step[World], ...] = (Step(name="announce", run=waiting_out(announce)),)
 
 CANCEL_STEPS: tuple[Step[World], ...] = (Step(name="cancel_rotation", run=waiting_out(cancel_rotation)),)
 """Whoever has the new key already is refused from then on."""

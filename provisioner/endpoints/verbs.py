@@ -32,7 +32,6 @@ def endpoint_verbs(world: World) -> Verbs:
             steps=rotate_key.STEPS,
             world=world,
             on_failed=rotate_key.on_failed,
-            deadline_seconds=rotate_key.DEADLINE_SECONDS,
             cancel_steps=rotate_key.CANCEL_STEPS,
         ),
         Verb.ENDPOINT_DRAIN: VerbDefinition(

@@ -13,7 +13,7 @@ from provisioner.domain.access import Scope
 from provisioner.domain.errors import RejectedError, RetryableError
 from provisioner.domain.ids import KeyId
 from provisioner.domain.key import ApiKey
-from provisioner.domain.operation import OperationState
+from provisioner.domain.operation import OperationState, Verb
 from tests.store.examples import NOON, api_key
 from tests.unit.endpoints.installation import ENDPOINT, Installation, installation
 from tests.unit.endpoints.test_update import until_step
@@ -52,16 +52,29 @@ async def test_old_key_stops_when_the_overlap_is_over_and_the_new_one_works_befo
     laptop: Installation, old: ApiKey
 ) -> None:
     """Ledger: SEC-04"""
-    operation = await laptop.submit_rotation(old, overlap_seconds=60)
-    await until_step(laptop, operation, "retire")
+    done = await laptop.finish(await laptop.submit_rotation(old, overlap_seconds=60), turns=5)
+    assert done.state is OperationState.SUCCEEDED, "it does not wait for the overlap"
     both = await usable(laptop)
     assert len(both) == 2 and old.id in both
-    await laptop.turns(55)
+    await laptop.turns(50)
     assert await usable(laptop) == both
-    done = await laptop.finish(operation, turns=20)
-    assert done.state is OperationState.SUCCEEDED, done
+    await laptop.turns(10)
     [new] = await usable(laptop)
     assert new == done.request["key"] != old.id
+
+
+async def test_rotation_waits_until_gateways_are_told_of_the_new_key_and_of_the_old_ones_end(
+    laptop: Installation, old: ApiKey
+) -> None:
+    laptop.publishes = False
+    operation = await laptop.submit_rotation(old, overlap_seconds=7 * 86400)
+    await laptop.turns(5)
+    waiting = await laptop.store.operations.get(operation)
+    assert (waiting.state, waiting.reason) == (OperationState.WAITING, "SnapshotPending")
+    laptop.publishes = True
+    assert (await laptop.finish(operation, turns=20)).state is OperationState.SUCCEEDED
+    other = await laptop.finish(await laptop.submit_verb(Verb.ENDPOINT_WARM))
+    assert other.state is OperationState.SUCCEEDED, "other verbs need not wait for the overlap"
 
 
 async def test_old_key_stops_without_any_worker(laptop: Installation, old: ApiKey) -> None:
@@ -123,10 +136,11 @@ async def test_rotations_are_counted_like_other_keys_that_one_caller_makes(lapto
     assert row and (await laptop.store.operations.get(row.operation)).idempotency_key == "rotate-4"
 
 
-@pytest.mark.parametrize("step", ["announce", "retire"])
-async def test_cancelled_rotation_leaves_the_old_key_as_it_was(laptop: Installation, old: ApiKey, step: str) -> None:
+async def test_cancelled_rotation_leaves_the_old_key_as_it_was(laptop: Installation, old: ApiKey) -> None:
+    laptop.publishes = False
     operation = await laptop.submit_rotation(old, overlap_seconds=60)
-    await until_step(laptop, operation, step)
+    await until_step(laptop, operation, "announce")
+    laptop.publishes = True
     await laptop.store.operations.cancel(operation, laptop.clock.now(), actor="operator", request_id="req-8")
     done = await laptop.finish(operation)
     assert done.state is OperationState.CANCELLED, done
