@@ -143,6 +143,19 @@ async def test_record_appears_after_the_last_byte_and_a_slow_database_slows_no_r
     assert sum(record["prompt_tokens"] for record in stage.plane.records()) == 300
 
 
+async def test_caller_who_left_before_any_answer_is_told_as_such_and_spoils_no_batch(stage: Stage) -> None:
+    async def silent(request: Received, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(60)
+
+    stage.replica.script = silent
+    asking = asyncio.create_task(stage.chat())
+    await until(lambda: len(stage.replica.received) == 1)
+    asking.cancel()
+    await until(lambda: len(stage.plane.records()) == 1)
+    [told] = stage.plane.records()
+    assert (told["outcome"], told["status"]) == ("client_cancelled", 499)
+
+
 class StuckSink:
     """A disk that hangs."""
 

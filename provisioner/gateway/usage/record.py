@@ -18,6 +18,9 @@ from provisioner.gateway.usage.tally import Tally
 ANONYMOUS = "anonymous"
 """Stands for the key of a caller who needed none."""
 
+_NO_STATUS = 499
+"""Stands for the status of a request whose caller left before it got one, as nginx has it."""
+
 _TEXT_CHARACTERS = 128
 """Of what callers choose freely: an alias that does not exist, a path."""
 
@@ -38,7 +41,7 @@ def counted_record(tally: Tally, route: Route, outcome: Outcome, ended: float) -
         "endpoint": route.endpoint,
         "key": _key(tally),
         "team": tally.key.team,
-        "status": tally.status,
+        "status": tally.status or _NO_STATUS,
         "outcome": outcome.value,
         "prompt_tokens": tokens.prompt,
         "completion_tokens": tokens.completion,
@@ -63,7 +66,7 @@ def record_of(tally: Tally, outcome: Outcome, ended: float) -> dict[str, Any]:
         "upstream_model": _model(tally),
         "replica": backend.address if backend is not None else None,
         "path": _path(tally.path),
-        "status": tally.status,
+        "status": tally.status or _NO_STATUS,
         "outcome": outcome.value,
         "finish_reason": tokens.finish_reason,
         "prompt_tokens": tokens.prompt,
