@@ -118,6 +118,10 @@ async def test_requests_that_wait_are_told_by_endpoint_for_the_scaler(stage: Sta
     async with asyncio.timeout(5):
         while await samples(stage, "tenantry_gateway_waiting_requests") != waiting:
             await asyncio.sleep(0.01)
+    queued = await samples(stage, "tenantry_gateway_queued_requests")
+    assert queued == {frozenset({("class", "interactive")}): 0, frozenset({("class", "background")}): 3}
+    slots = await samples(stage, "tenantry_gateway_slots")
+    assert slots == {frozenset({("state", "all")}): 1, frozenset({("state", "taken")}): 1}
     free.set()
     assert [(await answer).status for answer in asked] == [200] * 4
     assert set((await samples(stage, "tenantry_gateway_waiting_requests")).values()) == {0}

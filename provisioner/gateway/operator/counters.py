@@ -78,6 +78,18 @@ GAUGES = (
         labels=("endpoint",),
     ),
     Metric(
+        name="tenantry_gateway_queued_requests",
+        kind="gauge",
+        help="Requests that wait for a slot, in all queues of this process.",
+        labels=("class",),
+    ),
+    Metric(
+        name="tenantry_gateway_slots",
+        kind="gauge",
+        help="Slots of all queues of this process, all and those that are taken.",
+        labels=("state",),
+    ),
+    Metric(
         name="tenantry_gateway_usage_waiting", kind="gauge", help="Usage records in memory, which wait to be written."
     ),
     Metric(

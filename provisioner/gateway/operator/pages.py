@@ -7,6 +7,7 @@ customer, on its only address. No page holds a secret: keys appear as a number o
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
@@ -74,6 +75,7 @@ class OperatorPages:
             "body_bytes": self._path.body_memory.held_bytes,
             "usage_waiting": self._path.accounting.waiting,
             "waiting_requests": self._path.waiting(),
+            **_queue_gauges(self._path.queue.status()["backends"]),
             "replicas": self._path.replicas.by_state(),
             "endpoint_replicas_out": self._path.replicas.out_by_endpoint(),
         }
@@ -114,6 +116,15 @@ class OperatorPages:
                 "asks_for_usage": config.usage.asks_for_usage,
             }
         )
+
+
+def _queue_gauges(backends: Sequence[Mapping[str, Any]]) -> dict[str, Gauged]:
+    """Slots and queued requests of all groups together: their names may be customers'."""
+    queued = Counter[str]()
+    for backend in backends:
+        queued.update(backend["queued"])
+    taken = sum(backend["active"] or 0 for backend in backends)
+    return {"slots": {"all": sum(backend["slots"] for backend in backends), "taken": taken}, "queued_requests": queued}
 
 
 def _route(route: Route) -> dict[str, Any]:
