@@ -15,7 +15,7 @@ from provisioner.domain.fallback import FallbackChoice, FallbackPolicy
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import ApiKey
 from provisioner.domain.plan import EndpointPlan, RuntimePlan
-from provisioner.domain.snapshot import Allowance, Backend, KeyDigest, QueueGroup, Route, Snapshot
+from provisioner.domain.snapshot import Allowance, Backend, KeyDigest, QueueGroup, Route, Snapshot, TenantTerms
 
 GATEWAY_LIVES = timedelta(seconds=60)
 """How long a gateway counts after it was last heard of: it asks at least every 25 seconds."""
@@ -39,6 +39,7 @@ class Content:
     routes: tuple[Route, ...]
     keys: tuple[KeyDigest, ...]
     groups: tuple[QueueGroup, ...] = ()
+    tenants: tuple[TenantTerms, ...] = ()
     gateways: int = 1
 
 
@@ -123,6 +124,13 @@ def derive_groups(endpoints: Iterable[Endpoint]) -> tuple[QueueGroup, ...]:
     )
 
 
+def derive_tenants(endpoints: Iterable[Endpoint]) -> tuple[TenantTerms, ...]:
+    """The terms of every tenant with an endpoint, sorted by name. The key of its claims of priority has the tenant's
+    name; gateways that are not given it take none of its requests for interactive."""
+    tenants = sorted({endpoint.tenant for endpoint in endpoints})
+    return tuple(TenantTerms(tenant=tenant, priority_key=f"priority-{tenant}") for tenant in tenants)
+
+
 def _widest(limits: Iterable[Mapping[str, int]], name: str) -> int | None:
     bounds = [bound.get(name) for bound in limits]
     return None if None in bounds else max(bound for bound in bounds if bound is not None)
@@ -171,7 +179,9 @@ def derive_keys(keys: Iterable[ApiKey], now: datetime) -> tuple[KeyDigest, ...]:
 
 def derive_snapshot(previous: Snapshot | None, content: Content, now: datetime) -> Snapshot:
     """`previous` when it says the same already, else a new snapshot with the next version."""
-    if previous and content == Content(previous.routes, previous.keys, previous.groups, previous.gateways):
+    if previous and content == Content(
+        previous.routes, previous.keys, previous.groups, previous.tenants, previous.gateways
+    ):
         return previous
     return Snapshot(
         version=previous.version + 1 if previous else 1,
@@ -179,5 +189,6 @@ def derive_snapshot(previous: Snapshot | None, content: Content, now: datetime) 
         routes=content.routes,
         keys=content.keys,
         groups=content.groups,
+        tenants=content.tenants,
         gateways=content.gateways,
     )

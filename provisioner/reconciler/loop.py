@@ -29,6 +29,7 @@ from provisioner.domain.route import (
     derive_keys,
     derive_routes,
     derive_snapshot,
+    derive_tenants,
     with_fallbacks,
 )
 from provisioner.domain.snapshot import Snapshot
@@ -148,6 +149,7 @@ class Reconciler:
             routes=with_fallbacks(routes, endpoints, fallbacks, self._policies),
             keys=derive_keys(self._scoped(keys), now),
             groups=derive_groups(endpoints),
+            tenants=derive_tenants(endpoints),
             gateways=gateways,
         )
         snapshot = derive_snapshot(previous, content, now)

@@ -152,7 +152,7 @@ def test_every_secret_and_file_that_pods_name_is_made_with_them(case: str) -> No
     issued = {found["spec"]["secretName"] for found in of_kind("Certificate", case).values()}
     for pod in pods(case).values():
         for volume in pod["volumes"]:
-            if "secret" in volume:
+            if "secret" in volume and not volume["secret"].get("optional"):
                 assert volume["secret"]["secretName"] in issued or ("Secret", volume["secret"]["secretName"]) in made
             if "configMap" in volume:
                 assert ("ConfigMap", volume["configMap"]["name"]) in made
@@ -173,7 +173,7 @@ def test_each_process_holds_what_it_needs_and_no_more() -> None:
         "tenantry-worker": {"tenantry-runtime", "tenantry-delivery", "tenantry-control-plane-client"},
         "tenantry-tenants": {"tenantry-runtime", "tenantry-bootstrap"},
         "tenantry-reconciler": {"tenantry-runtime"},
-        "tenantry-gateway": {"tenantry-gateway-key", "tenantry-gateway-client"},
+        "tenantry-gateway": {"tenantry-gateway-key", "tenantry-gateway-client", "tenantry-gateway-secrets"},
     }
     assert "TENANTRY_DATABASE_URL" not in environment("tenantry-gateway")
 

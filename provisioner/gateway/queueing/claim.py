@@ -56,7 +56,7 @@ class Claims:
         self._identity = rules.identity_header.lower().encode()
         self._key_names: Mapping[str, str] = {}
         self._background: dict[str, Claim] = {}
-        self._read: Callable[[bytes, bytes], Assertion | None] = _read_nothing
+        self._read: Callable[[bytes, bytes], Assertion | None] = _read_first
         if rules.identity_key:
             self._read = _reader()
             _warn_of_short(rules.identity_key)
@@ -65,8 +65,6 @@ class Claims:
         """Takes the tenants' keys of a new snapshot."""
         self._key_names = {terms.tenant: terms.priority_key for terms in snapshot.tenants if terms.priority_key}
         self._background = {}
-        if self._key_names:
-            self._read = _reader()
 
     def read(self, key: KeyDigest, withheld: Mapping[bytes, bytes]) -> Claim:
         """The claim of a request with `key`; `withheld` are the header fields that stay here, by lower-case name."""
@@ -87,13 +85,12 @@ class Claims:
         return self._identity_key if name is None else self._secret(name)
 
 
-def _read_nothing(token: bytes, key: bytes) -> Assertion | None:
-    return None
+def _read_first(token: bytes, key: bytes) -> Assertion | None:
+    return _reader()(token, key)
 
 
 def _reader() -> Callable[[bytes, bytes], Assertion | None]:
-    """Loads the JWT library, which takes 17 MB where it finds `cryptography`: only where there are keys, and not while
-    the first request waits."""
+    """Loads the JWT library, which takes 17 MB where it finds `cryptography`: only where there are keys."""
     from provisioner.gateway.queueing.assertion import read_assertion
 
     return read_assertion

@@ -7,9 +7,9 @@ from dataclasses import replace
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import Adapter
-from provisioner.domain.route import Serving, derive_routes
-from provisioner.domain.snapshot import Backend, Route
-from tests.store.examples import endpoint, plan
+from provisioner.domain.route import Content, Serving, derive_routes, derive_snapshot, derive_tenants
+from provisioner.domain.snapshot import Backend, Route, TenantTerms
+from tests.store.examples import NOON, endpoint, plan
 
 ID = EndpointId("ep-a")
 OLD, NEW, SECOND = (
@@ -59,3 +59,17 @@ def test_replica_beyond_a_lowered_bound_is_no_backend_though_it_was_seen() -> No
     seen = {ID: Serving("abc123", "old", (OLD, SECOND))}
     assert told(derive_routes([ready(max_replicas=2)], seen, ())) == [("chat", "old", (OLD, SECOND))]
     assert told(derive_routes([ready(max_replicas=1)], seen, ())) == [("chat", "old", (OLD,))]
+
+
+def test_every_tenant_with_an_endpoint_has_a_key_of_its_own_for_priority() -> None:
+    """Ledger: ADM-07. The snapshot names it and holds none."""
+    endpoints = [replace(ready(), tenant=tenant) for tenant in ("globex", "acme", "globex")]
+    tenants = derive_tenants(endpoints)
+    assert tenants == (
+        TenantTerms(tenant="acme", priority_key="priority-acme"),
+        TenantTerms(tenant="globex", priority_key="priority-globex"),
+    )
+    first = derive_snapshot(None, Content((), (), tenants=tenants), NOON)
+    assert first.tenants == tenants
+    assert derive_snapshot(first, Content((), (), tenants=tenants), NOON) is first
+    assert derive_snapshot(first, Content((), (), tenants=tenants[:1]), NOON).version == first.version + 1
