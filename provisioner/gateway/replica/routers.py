@@ -101,6 +101,7 @@ class _Supervision:
         self._replicas = replicas
         self._dialer = dialer
         self._number = 0
+        self._turns: Turns | None = None
         self._serving: RouterProcess | None = None
         self._served_since = 0.0
         self._retiring: list[RouterProcess] = []
@@ -117,10 +118,9 @@ class _Supervision:
             self._replicas.forget_router(self._serving.backend)
             self._serving = self.generation = None
             self._pause(now, was_steady=now - self._served_since >= _STEADY_SECONDS)
-        wanted = worker_set(turns.usable)
+        self._turns, wanted = turns, worker_set(turns.usable)
         if self._serving is not None and self._serving.workers == wanted:
-            if turns.front is not self._serving.backend:
-                self._replicas.put_in_front(turns, self._serving.backend)
+            self._put_in_front()
         elif self._starting is None and len(wanted.workers) > 1 and now >= self._retry_at:
             self._starting = asyncio.create_task(self._start(wanted))
 
@@ -153,6 +153,7 @@ class _Supervision:
         if self._serving is not None:
             self._retiring.append(self._serving)
         self._serving, self._served_since = process, now
+        self._put_in_front()
         self._number += 1
         self.generation = Generation(
             endpoint=self._endpoint,
@@ -171,6 +172,14 @@ class _Supervision:
                 "workers": process.workers.digest,
             },
         )
+
+    def _put_in_front(self) -> None:
+        """Lets the process that serves take the requests, if it knows just those replicas that are usable now."""
+        turns, serving = self._turns, self._serving
+        if turns is None or serving is None or turns.front is serving.backend:
+            return
+        if serving.workers == worker_set(turns.usable):
+            self._replicas.put_in_front(turns, serving.backend)
 
     def _pause(self, now: float, *, was_steady: bool) -> None:
         """A process has failed: the next one is started later each time, unless this one had served for long."""
