@@ -14,7 +14,8 @@ from ruamel.yaml import YAML
 
 from provisioner.catalog.loader import load_site
 from provisioner.gateway.config import Limits
-from provisioner.gateway.operator.counters import Counters, prometheus_text
+from provisioner.gateway.operator.counters import GAUGES, METRICS
+from provisioner.gateway.usage.measures import MEASURED
 from provisioner.lint.rules.engines._metric_names import KNOWN
 from provisioner.platform.publish import PRUNED
 from provisioner.rendering.canonical import canonical_yaml
@@ -36,7 +37,6 @@ from tests.lint.worlds import lint, told
 from tests.unit.rendering.examples import catalog
 from tests.unit.rendering.installations import CASES, Object, objects_of, site_of, site_with
 
-GATEWAY_METRICS = ("connections", "body_bytes", "snapshot_version", "snapshot_age_seconds")
 
 every_case = pytest.mark.parametrize("case", CASES)
 
@@ -295,15 +295,6 @@ def test_exactly_the_flows_that_are_meant_get_through() -> None:
     assert through == MEANT
 
 
-def exported() -> set[str]:
-    """The names that a gateway exports."""
-    counters = Counters()
-    counters.answers[200] = counters.upstream_failures["x"] = counters.snapshot_failures["x"] = 1
-    return set(
-        re.findall(r"^# TYPE (\S+)", prometheus_text(counters, dict.fromkeys(GATEWAY_METRICS, 1.0)), re.MULTILINE)
-    )
-
-
 def queries() -> Iterable[str]:
     for name, made in of_kind("ConfigMap").items():
         if name.startswith("tenantry-dashboard-"):
@@ -316,7 +307,10 @@ def test_dashboards_ask_for_metrics_that_exist() -> None:
     asked = " ".join(queries())
     ours = set(re.findall(r"\btenantry_gateway_\w+", asked))
     assert ours
-    assert ours <= exported()
+    assert ours <= {metric.name for metric in (*METRICS, *GAUGES)}
+    measured = {re.sub(r"_(bucket|sum)$", "", name) for name in re.findall(r"\bgen_ai_(?:server|client)_\w+", asked)}
+    assert measured
+    assert measured <= {metric.name for metric in MEASURED}
     engines = {re.sub(r"_(total|bucket)$", "", name) for name in re.findall(r"vllm:(\w+)", asked)}
     assert engines
     assert engines <= KNOWN["vllm"]
