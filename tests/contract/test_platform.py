@@ -37,7 +37,6 @@ from tests.lint.worlds import lint, told
 from tests.unit.rendering.examples import catalog
 from tests.unit.rendering.installations import CASES, Object, objects_of, site_of, site_with
 
-
 every_case = pytest.mark.parametrize("case", CASES)
 
 
