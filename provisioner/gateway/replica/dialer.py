@@ -33,7 +33,7 @@ class Dialer:
             host.strip("[]"),
             int(port),
             ssl=self._context(backend) if backend.tls else None,
-            server_hostname=backend.host if backend.tls else None,
+            server_hostname=backend.host.partition(":")[0] if backend.tls else None,
         )
 
     def _context(self, backend: Backend) -> ssl.SSLContext:
