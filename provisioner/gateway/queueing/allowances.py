@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from provisioner.domain.duration import go_duration
 from provisioner.domain.snapshot import Allowance, KeyDigest, Route, Snapshot
@@ -20,6 +21,13 @@ HeaderLines = tuple[bytes, ...]
 
 _ONE = 1.0 - 1e-9
 """What a request needs of each; what came back evenly may lack a rounding error."""
+
+
+_REQUESTS, _TOKENS = (
+    b"x-ratelimit-limit-%b: %%d\r\nx-ratelimit-remaining-%b: %%d\r\nx-ratelimit-reset-%b: %%b\r\n" % ((name,) * 3)
+    for name in (b"requests", b"tokens")
+)
+"""A rate as OpenAI tells it: how much is allowed and left, and when nothing of it is used any more."""
 
 
 class _Account:
@@ -72,8 +80,10 @@ class Allowances:
         if not accounts:
             return ()
         now = self._time()
-        requests = _tightest([account.requests for account in accounts], now)
-        tokens = _tightest([account.tokens for account in accounts], now)
+        requests = tokens = None
+        for account in accounts:
+            requests = _tighter(requests, account.requests, now)
+            tokens = _tighter(tokens, account.tokens, now)
         if (requests is not None and requests.free < _ONE) or (tokens is not None and tokens.free < _ONE):
             raise _refusal(requests, tokens)
         for account in accounts:
@@ -118,34 +128,32 @@ def _resized(meter: Meter | None, per_minute: int | None, gateways: int, now: fl
     return meter
 
 
-def _tightest(meters: list[Meter | None], now: float) -> Meter | None:
-    """The meter with the least left, all of them read. Where key and group are both bounded, the nearer end counts."""
-    least: Meter | None = None
-    for meter in meters:
-        if meter is not None:
-            free = meter.read(now)
-            if least is None or free < least.free:
-                least = meter
-    return least
+def _tighter(known: Meter | None, meter: Meter | None, now: float) -> Meter | None:
+    """The one with less left, `meter` being read first. Where key and group are both bounded, the nearer end counts."""
+    if meter is None:
+        return known
+    free = meter.read(now)
+    return meter if known is None or free < known.free else known
 
 
 def _lines(requests: Meter | None, tokens: Meter | None) -> HeaderLines:
     lines: HeaderLines = ()
     if requests is not None:
-        lines += (_line(b"requests", requests),)
+        lines += (_line(_REQUESTS, requests),)
     if tokens is not None:
-        lines += (_line(b"tokens", tokens),)
+        lines += (_line(_TOKENS, tokens),)
     return lines
 
 
-def _line(name: bytes, meter: Meter) -> bytes:
-    """The rate as OpenAI tells it: how much is allowed and left, and when nothing of it is used any more."""
-    reset = go_duration(math.ceil(meter.seconds_until(meter.per_minute) * 1000) / 1000).encode()
-    left = max(0, math.floor(meter.free + 1e-9))
-    return (
-        b"x-ratelimit-limit-%b: %d\r\nx-ratelimit-remaining-%b: %d\r\nx-ratelimit-reset-%b: %b\r\n"
-        % (name, meter.per_minute, name, left, name, reset)
-    )  # fmt: skip
+def _line(form: bytes, meter: Meter) -> bytes:
+    free, per_minute = meter.free, meter.per_minute
+    reset = _milliseconds(math.ceil((per_minute - free) * 60_000 / per_minute))
+    return form % (per_minute, free + 1e-9 if free > 0 else 0, reset)
+
+
+@lru_cache(maxsize=4096)
+def _milliseconds(number: int) -> bytes:
+    return go_duration(number / 1000).encode()
 
 
 def _refusal(requests: Meter | None, tokens: Meter | None) -> RefusedError:
