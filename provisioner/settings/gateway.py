@@ -13,6 +13,7 @@ from dataclasses import replace
 from provisioner.domain.decode_rate import DecodeRate
 from provisioner.domain.errors import RejectedError
 from provisioner.gateway.config import (
+    Balancing,
     ControlPlane,
     GatewayConfig,
     Limits,
@@ -55,6 +56,9 @@ VARIABLES: Mapping[str, str] = {
     "UPSTREAM_IDLE": "how long an unused connection to an engine is kept; default: 4s",
     "PROBE_INTERVAL": "between two probes of a replica; default: 5s",
     "PROBE_TIMEOUT": "how long a probe may take; default: 2s",
+    "BALANCE": "which replica gets a request: `round-robin` is each in turn, `least-loaded` the one with fewest "
+    "outstanding, `cache-aware` the one that has most of the prompt in its cache; default: round-robin",
+    "CACHE_ROUTERS": "how many endpoints may have a router of their own for `cache-aware`; default: 4",
     "HEADER_TIMEOUT": "how long a caller may take to send a header block; default: 10s",
     "BODY_TIMEOUT": "how long a request's body may rest while it is sent; default: 1m0s",
     "MAX_HEADER_BYTES": "bytes of a header block; default: 32768",
@@ -104,6 +108,7 @@ def _read_alone(environ: Environ) -> GatewayConfig:
         limits=limits,
         queueing=queueing,
         probing=_read_probing(environ),
+        balancing=_read_balancing(environ),
         usage=_read_usage(environ),
     )
 
@@ -143,6 +148,7 @@ def _read_controlled(environ: Environ) -> GatewayConfig:
         limits=_read_limits(environ),
         queueing=_read_queueing(environ, None),
         probing=_read_probing(environ),
+        balancing=_read_balancing(environ),
         usage=_read_usage(environ),
         secrets=values.optional_path(environ, "TENANTRY_SECRETS"),
     )
@@ -251,6 +257,14 @@ def _read_queueing(environ: Environ, identity_key: bytes | None) -> Queueing:
         decode_tokens_per_second=values.positive_decimal(
             environ, "INFERENCE_DECODE_TOK_S", usual.decode_tokens_per_second
         ),
+    )
+
+
+def _read_balancing(environ: Environ) -> Balancing:
+    usual = Balancing()
+    return Balancing(
+        balance=values.balance(environ, "BALANCE") or usual.balance,
+        routers=values.number(environ, "CACHE_ROUTERS", usual.routers, most=1000),
     )
 
 

@@ -26,6 +26,7 @@ VARIABLES: Mapping[str, str] = {
     "UPSTREAM_MODEL_<LANE>": "the model's name as the engine knows it; default: the name that the caller uses",
     "UPSTREAM_API_KEY_<LANE>_FILE": "file with the key that the engine wants as a bearer token; read again when it "
     "changes",
+    "BALANCE_<LANE>": "as BALANCE, for the replicas of one lane",
     "TEAMS_<LANE>": "teams whose keys may use the lane, with commas between them; default: every key",
     "TENANTRY_TEAM_SCOPING": "`off` lets every key use every lane, whatever TEAMS_<LANE> says; default: on",
     "TENANTRY_KEYS_FILE": "JSON lines with the digests of keys; read again when it changes. Without it everybody who "
@@ -119,6 +120,7 @@ def _lane(environ: Environ, name: str, *, has_teams: bool) -> Lane:
         group=values.name(environ, f"QUEUE_GROUP_{lane}"),
         slots=values.optional_number(environ, f"CONCURRENCY_{lane}", most=100_000),
         depth=values.optional_number(environ, f"QUEUE_DEPTH_{lane}", most=1_000_000),
+        balance=values.balance(environ, f"BALANCE_{lane}"),
     )
 
 

@@ -10,10 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast, get_args
 from urllib.parse import SplitResult, urlsplit
 
 from provisioner.domain.duration import go_duration, parse_go_duration
 from provisioner.domain.errors import RejectedError
+from provisioner.domain.snapshot import Balance
 
 Environ = Mapping[str, str]
 
@@ -63,6 +65,17 @@ def switch(environ: Environ, variable: str, *, default: bool) -> bool:
     if value.lower() not in ("on", "off"):
         raise bad_setting(variable, "on or off", value, "on")
     return value.lower() == "on"
+
+
+def balance(environ: Environ, variable: str) -> Balance | None:
+    """How requests are spread over replicas; None when it is not set."""
+    value = environ.get(variable)
+    if not value:
+        return None
+    found = next((known for known in get_args(Balance) if known == value), None)
+    if found is None:
+        raise bad_setting(variable, " or ".join(get_args(Balance)), value, "round-robin")
+    return cast("Balance", found)
 
 
 def days(environ: Environ, variable: str, default: int) -> int:

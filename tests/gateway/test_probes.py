@@ -180,6 +180,17 @@ async def test_engine_that_goes_by_the_callers_word_may_name_its_model_as_it_lik
         assert states(stage) == (1, 0, 0)
 
 
+async def test_real_request_is_for_a_model_that_the_engine_lists(make_stage: StageMaker) -> None:
+    async with serving(make_stage, 1) as (stage, (engine,)):
+        engine.model = "model.gguf"
+        await stage.publish(make_snapshot(replace(make_route(engine.backend), upstream_model="chat"), version=4))
+        engine.broken["/health"] = 500
+        await until(lambda: states(stage) == (0, 0, 1))
+        engine.broken.clear()
+        await until(lambda: states(stage) == (0, 1, 0))
+        assert b"model.gguf" in next(one.body for one in engine.received if "/v1/chat/completions" in one.line)
+
+
 async def test_engine_without_a_health_page_is_judged_by_its_list_of_models(make_stage: StageMaker) -> None:
     async with serving(make_stage, 1) as (stage, (engine,)):
         engine.broken["/health"] = 404

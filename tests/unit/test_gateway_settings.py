@@ -11,7 +11,7 @@ from provisioner.domain.decode_rate import MARGIN_SECONDS
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.key import key_digest
 from provisioner.domain.snapshot import Allowance
-from provisioner.gateway.config import GatewayConfig, Limits, Probing, Queueing, TlsFiles, UsageRecording
+from provisioner.gateway.config import Balancing, GatewayConfig, Limits, Probing, Queueing, TlsFiles, UsageRecording
 from provisioner.gateway.standalone.lane import LANES, Lane, Standalone
 from provisioner.settings import gateway, lanes
 from provisioner.settings.gateway import read_gateway_config
@@ -186,6 +186,7 @@ def test_lane_has_its_own_names_engine_name_key_teams_and_queue(tmp_path: Path) 
         "QUEUE_GROUP_CODER": "gpu-1",
         "CONCURRENCY_CODER": "0",
         "QUEUE_DEPTH_CODER": "7",
+        "BALANCE_CODER": "least-loaded",
     }
     assert lane(environ, "coder") == Lane(
         name="coder",
@@ -197,6 +198,7 @@ def test_lane_has_its_own_names_engine_name_key_teams_and_queue(tmp_path: Path) 
         group="gpu-1",
         slots=0,
         depth=7,
+        balance="least-loaded",
     )
     assert lane({**environ, "TENANTRY_TEAM_SCOPING": "off"}, "coder").teams is None
 
@@ -228,6 +230,8 @@ def test_what_holds_for_all_lanes_and_for_the_process(tmp_path: Path) -> None:
             "UPSTREAM_IDLE": "0s",
             "PROBE_INTERVAL": "1s",
             "PROBE_TIMEOUT": "100ms",
+            "BALANCE": "cache-aware",
+            "CACHE_ROUTERS": "2",
             "USAGE_INJECT": "off",
             "TENANTRY_USAGE_FILE": str(tmp_path / "usage.jsonl"),
             "ADMIN_ADDR": ":9090",
@@ -260,6 +264,7 @@ def test_what_holds_for_all_lanes_and_for_the_process(tmp_path: Path) -> None:
         drain_seconds=60,
     )
     assert config.probing == Probing(interval_seconds=1, timeout_seconds=0.1)
+    assert config.balancing == Balancing(balance="cache-aware", routers=2)
     assert config.usage == UsageRecording(asks_for_usage=False, file=tmp_path / "usage.jsonl")
     assert (config.admin_host, config.admin_port) == ("0.0.0.0", 9090)
     assert "hunter2" not in repr(config)
@@ -294,6 +299,8 @@ def test_what_holds_for_all_lanes_and_for_the_process(tmp_path: Path) -> None:
         ("MAX_HEADERS", "0"),
         ("TENANTRY_MAX_BODY_BYTES", "0"),
         ("USAGE_INJECT", "never"),
+        ("BALANCE", "random"),
+        ("BALANCE_CODER", "Round-Robin"),
         ("ADMIN_ADDR", "9090"),
         ("LISTEN_ADDR", "8080"),
         ("TENANTRY_TLS_CERT", "cert.pem"),

@@ -25,6 +25,7 @@ class Probe:
         self.replica = replica
         self._client = ReplicaClient(replica.backend, dialer, secret)
         self._looks = 0
+        self._listed: tuple[str, ...] = ()
 
     async def look(self) -> str:
         """Asks for its health and, now and then or while something is wrong, for its models. Raises `OSError`."""
@@ -41,13 +42,15 @@ class Probe:
         if listed.status >= 500 or (has_no_page and listed.status >= 300):
             return "Unhealthy"
         route, names = self.replica.route, served_models(listed.json())
+        self._listed = names
         is_wrong = bool(names) and route.upstream_model != route.alias and route.upstream_model not in names
         return "WrongModel" if is_wrong else ""
 
     async def prove(self) -> str:
-        """Sends one small real request of the model's kind. Raises `OSError`."""
+        """Sends one small real request of the model's kind, for a model that the replica lists. Raises `OSError`."""
         client, route = self._follow(), self.replica.route
-        wanted = small_request(route.kind, route.upstream_model)
+        is_unknown = bool(self._listed) and route.upstream_model not in self._listed
+        wanted = small_request(route.kind, self._listed[0] if is_unknown else route.upstream_model)
         content_type, body = _encoded(wanted)
         answer = await client.ask(f"/v1{wanted.path}", body=body, content_type=content_type)
         is_well = answer.status == 200 and is_answer(route.kind, answer.json())

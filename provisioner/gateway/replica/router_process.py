@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
 import sys
@@ -27,8 +26,6 @@ _END_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
 _REQUEST_SECONDS = 24 * 60 * 60
 """How long an answer takes is bounded by the gateway, by silence."""
-_ENVIRONMENT = ("PATH", "LANG", "TZ", "TMPDIR", "PYTHONPATH")
-"""What of our environment the process gets: it has no business with our secrets."""
 
 
 def is_installed() -> bool:
@@ -109,7 +106,7 @@ async def start_router(workers: WorkerSet) -> RouterProcess:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
-        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        env={},  # ours may hold secrets
     )
     return RouterProcess(workers, process, port)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from provisioner.domain.snapshot import Allowance
+from provisioner.domain.snapshot import Allowance, Balance
 
 GENERAL = "general"
 LANES: Mapping[str, str] = {
@@ -43,6 +43,7 @@ class Lane:
     group: str | None = None
     slots: int | None = None
     depth: int | None = None
+    balance: Balance | None = None
 
     def variable(self, what: str) -> str:
         """The name of its setting `what`, as errors tell it."""

@@ -54,6 +54,7 @@ def plan_routes(standalone: Standalone, created_at: datetime) -> tuple[Route, ..
                     teams=teams or (),
                     backends=_backends(serving, is_mutual=standalone.is_mutual),
                     kind=LANES[serving.name],
+                    balance=serving.balance,
                     is_open=standalone.keys_file is None,
                     group=queue[serving.name],
                     max_tokens=standalone.max_tokens if LANES[serving.name] == "chat" else None,
