@@ -8,7 +8,8 @@ import hashlib
 import hmac
 import json
 import logging
-from collections.abc import Mapping, Sequence
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from provisioner.domain.errors import RejectedError
 from provisioner.gateway.server import start_gateway
 from provisioner.settings.gateway import read_gateway_config
 from tests.gateway.alone import Alone, alone, key_line
+from tests.gateway.certificates import Authority
 from tests.gateway.conftest import until
 from tests.gateway.held import Held
+from tests.gateway.stub import Replica
 
 LANES = ("general", "coder", "vision", "embedding", "voxtral")
 
@@ -236,6 +239,41 @@ async def test_engine_that_never_answers_is_given_up_after_the_time_that_is_set(
         stage.engines["general"].script = Held()
         answer = await stage.chat("general")
         assert (answer.status, answer.error()["code"]) == (504, "upstream_timeout")
+
+
+@pytest.fixture
+async def tls_engine(tmp_path: Path) -> AsyncIterator[tuple[Replica, Authority]]:
+    """An engine that speaks TLS as `localhost`, and who vouches for it."""
+    authority, engine = Authority(tmp_path, "ca"), Replica()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("localhost"))
+    await engine.start(context)
+    yield engine, authority
+    engine.stop_listening()
+
+
+async def test_engine_behind_tls_is_checked_and_gets_its_own_key_and_never_the_caller_s(
+    tls_engine: tuple[Replica, Authority], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ledger: FAL-06. The key is read again when its file changes."""
+    engine, authority = tls_engine
+    key = tmp_path / "engine.key"
+    key.write_text("engine-key-1\n")
+    backend = {"BACKEND_GENERAL": f"https://localhost:{engine.port}/v1", "CONCURRENCY_GENERAL": "0"}
+    environ = {**backend, "UPSTREAM_API_KEY_GENERAL_FILE": str(key)}
+    async with alone(**environ) as stage:
+        assert (await stage.chat("general")).status == 502  # nobody vouches for it
+        assert engine.received == []
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    async with alone(**environ) as stage:
+        assert (await stage.chat("general", key="of-the-caller")).status == 200
+        assert engine.received[0].header("host") == f"localhost:{engine.port}"
+        assert engine.received[0].header("authorization") == "Bearer engine-key-1"
+        key.write_text("engine-key-2")
+        async with asyncio.timeout(5):
+            while engine.received[-1].header("authorization") != "Bearer engine-key-2":
+                await asyncio.sleep(0.1)
+                assert (await stage.chat("general")).status == 200
 
 
 async def test_lines_of_usage_tell_the_lane_and_the_replica(tmp_path: Path) -> None:
