@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -35,6 +36,7 @@ class Targets:
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
+        self._authorities = ssl.create_default_context()
         self._loop = asyncio.get_running_loop()
         self._models: dict[Backend, frozenset[str]] = {}
         self._read_at: dict[Backend, float] = {}
@@ -87,7 +89,14 @@ class Targets:
                 raise ValueError("the credential of the target cannot be read")
             headers["Authorization"] = f"Bearer {secret.decode()}"
         url = f"{'https' if target.tls else 'http'}://{target.address}/v1/models"
-        async with session.get(url, headers=headers, allow_redirects=False) as answer:
+        asked = session.get(
+            url,
+            headers=headers,
+            allow_redirects=False,
+            ssl=self._authorities,
+            server_hostname=target.host if target.tls else None,
+        )
+        async with asked as answer:
             if answer.status != 200:
                 raise ValueError(f"status {answer.status}")
             listed = from_json(await read_whole(answer, limit_bytes=_MOST_BYTES))
