@@ -264,7 +264,7 @@ async def test_gateways_share_the_slots_evenly_and_each_has_at_least_one(
     assert [row["slots"] for row in backends] == [1, 1]
     assert [record.getMessage() for record in caplog.records] == [
         "sharing slots: each gateway orders its own queue only, gateways: 3",
-        "sharing slots: few has fewer slots than there are gateways, each takes one: 2 < 3",
+        "sharing slots: each gateway takes one slot where there are fewer than gateways: few",
     ]
     crowd = Crowd(stage)
     for name in "abcd":

@@ -22,6 +22,9 @@ from provisioner.gateway.refusal import Refusal, RefusedError, no_slot_in_time, 
 
 _log = logging.getLogger(__name__)
 
+_NAMED = 5
+"""Groups that one warning names."""
+
 
 class Waiter(Protocol):
     """Who waits in the queue."""
@@ -119,29 +122,30 @@ class Queue:
     def __init__(self, rules: Queueing) -> None:
         self._rules = rules
         self._loop = asyncio.get_running_loop()
+        self._gateways = 1
         self._terms: tuple[QueueGroup, ...] = ()
-        self._groups: dict[str, _Group] = {}
+        self._sized: Mapping[str, QueueGroup] = {}
         """Those with slots, by name."""
+        self._groups: dict[str, _Group] = {}
+        """Those of them that were asked for, by name."""
         self._left: dict[str, _Group] = {}
-        """Those without, while requests that came when they had slots still run."""
+        """Those without slots, while requests that came when they had some still run."""
         self._contended: set[_Group] = set()
         """Those in whose line somebody may wait."""
-        self._warned: frozenset[str] = frozenset()
+        self._warned: list[str] = []
 
     def use(self, snapshot: Snapshot) -> None:
         """Takes the groups of a new snapshot. Requests that wait or run keep their places; where there is no queue any
         more, those who wait begin."""
         present = {**self._left, **self._groups}
-        self._terms = snapshot.groups
-        self._groups = {}
-        for terms in snapshot.groups:
-            if terms.slots:
-                group = present.pop(terms.name, None) or _Group(self._rules, self._loop)
-                group.resize(terms, snapshot.gateways)
-                self._groups[terms.name] = group
+        self._terms, self._gateways = snapshot.groups, snapshot.gateways
+        self._sized = {terms.name: terms for terms in snapshot.groups if terms.slots}
+        self._groups, self._left = {}, {}
         for name, group in present.items():
-            group.resize(QueueGroup(name=name, slots=0), 1)
-        self._left = {name: group for name, group in present.items() if group.order.active}
+            terms = self._sized.get(name)
+            group.resize(terms or QueueGroup(name=name, slots=0), self._gateways)
+            if group.order.active:
+                (self._left if terms is None else self._groups)[name] = group
         self._warn(snapshot)
 
     def enter(self, route: Route, claim: Claim, waiter: Waiter) -> Place:
@@ -149,7 +153,8 @@ class Queue:
 
         Raises `RefusedError` (503) when no more may wait.
         """
-        group = self._groups.get(route.group or route.endpoint)
+        name = route.group or route.endpoint
+        group = self._groups.get(name) or self._first_asked(name)
         if group is None:
             return _NO_QUEUE
         place = _Place(group, claim)
@@ -178,29 +183,36 @@ class Queue:
 
     def _status_of(self, terms: QueueGroup) -> Mapping[str, Any]:
         group = self._groups.get(terms.name)
+        slots = part_of(terms.slots, self._gateways)
         if group is None:
-            return {"backend": terms.name, "slots": 0, "active": None, "queued": {"interactive": 0, "background": 0}}
-        order = group.order
-        return {
-            "backend": terms.name,
-            "slots": int(order.slots),
-            "active": order.active,
-            "queued": order.queued(),
-        }
+            active, queued = 0 if slots else None, {"interactive": 0, "background": 0}
+        else:
+            active, queued = group.order.active, group.order.queued()
+        return {"backend": terms.name, "slots": slots, "active": active, "queued": queued}
+
+    def _first_asked(self, name: str) -> _Group | None:
+        """The group of that name, made when it is first asked for: of thousands few are at once."""
+        terms = self._sized.get(name)
+        if terms is None:
+            return None
+        group = self._groups[name] = _Group(self._rules, self._loop)
+        group.resize(terms, self._gateways)
+        return group
 
     def _warn(self, snapshot: Snapshot) -> None:
-        """Says once what several gateways make of the order and of the number of slots."""
+        """Says, when it changes, what several gateways make of the order and of the number of slots."""
         gateways = snapshot.gateways
-        queued = [terms for terms in snapshot.groups if terms.slots]
-        warnings = frozenset(
-            f"{terms.name} has fewer slots than there are gateways, each takes one: {terms.slots} < {gateways}"
-            for terms in queued
-            if terms.slots < gateways
-        )
-        if gateways > 1 and queued:
-            warnings |= {f"each gateway orders its own queue only, gateways: {gateways}"}
-        for warning in sorted(warnings - self._warned):
-            _log.warning("sharing slots: %s", warning, extra={"action": "slots_shared", "gateways": gateways})
+        shared = [terms for terms in snapshot.groups if terms.slots and gateways > 1]
+        small = tuple(terms.name for terms in shared if terms.slots < gateways)
+        warnings = []
+        if shared:
+            warnings.append(f"each gateway orders its own queue only, gateways: {gateways}")
+        if small:
+            named = ", ".join(small[:_NAMED]) + (f" and {len(small) - _NAMED} more" if len(small) > _NAMED else "")
+            warnings.append(f"each gateway takes one slot where there are fewer than gateways: {named}")
+        for warning in warnings:
+            if warning not in self._warned:
+                _log.warning("sharing slots: %s", warning, extra={"action": "slots_shared", "gateways": gateways})
         self._warned = warnings
 
 
