@@ -23,10 +23,10 @@ from provisioner.endpoints.replicas import ensure_leases, remove_leases
 from provisioner.endpoints.stages import derive_hopeless, derive_stages
 from provisioner.endpoints.switching import await_gateways, await_only, save_side
 from provisioner.endpoints.verify import find_refusals
+from provisioner.endpoints.workloads import workload_ref
 from provisioner.endpoints.world import EndpointAttempt
 from provisioner.operations.step import Done, Wait
-from provisioner.platform.interface import ObjectRef
-from provisioner.platform.kinds import NODE_CLAIM, POD, STATEFUL_SET
+from provisioner.platform.kinds import NODE_CLAIM, POD
 from provisioner.platform.nodes import belongs_to
 from provisioner.platform.workload import parse_workload
 
@@ -138,13 +138,13 @@ async def _running(attempt: EndpointAttempt, plan: EndpointPlan) -> int:
     """How many replicas of the plan's revision are ready."""
     tenant = attempt.world.tenant(plan)
     try:
-        stateful_set, pods = await asyncio.gather(
-            tenant.get(ObjectRef(STATEFUL_SET, plan.workload, TENANT_NAMESPACE)),
+        workload, pods = await asyncio.gather(
+            tenant.get(workload_ref(plan)),
             tenant.list(POD, namespace=TENANT_NAMESPACE),
         )
     except RejectedError as error:  # it may be on its way back
         raise RetryableError(error.message, reason=error.reason, hint=error.hint) from error
-    return parse_workload(stateful_set, pods).ready_replicas if stateful_set else 0
+    return parse_workload(workload, pods).ready_replicas if workload else 0
 
 
 async def _claims(attempt: EndpointAttempt, plan: EndpointPlan) -> int:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from provisioner.domain.conditions import current_stage
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import NotFoundError, RejectedError
-from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
+from provisioner.domain.plan import EndpointPlan
 from provisioner.endpoints.change import Course, course_of, failure, failure_of, is_undone, sides
 from provisioner.endpoints.change_arrival import arrival_seconds, recorded
 from provisioner.endpoints.change_trees import head_of, push_after, push_before, push_both
@@ -26,10 +26,9 @@ from provisioner.endpoints.refresh import ask_refresh, is_synced
 from provisioner.endpoints.replicas import ensure_leases, remove_leases
 from provisioner.endpoints.stages import derive_stages
 from provisioner.endpoints.switching import await_gateways, await_only, save_side
+from provisioner.endpoints.workloads import workload_ref
 from provisioner.endpoints.world import EndpointAttempt
 from provisioner.operations.step import Done, Wait
-from provisioner.platform.interface import ObjectRef
-from provisioner.platform.kinds import STATEFUL_SET
 
 PROOF_SECONDS = 120.0
 """How long the route directory may take to follow a switch, and a customer's call to succeed after it."""
@@ -103,7 +102,7 @@ async def tidy(attempt: EndpointAttempt) -> Done | Wait:
         commit = await push_after(attempt, course, delivered=str(attempt.operation.result("deliver")["commit"]))
     if not await is_synced(attempt, winner.plan, commit):
         return wait_for(attempt, attempt.step, reason="OutOfSync", message="waiting for Argo CD to sync")
-    left = ObjectRef(STATEFUL_SET, loser.plan.workload, TENANT_NAMESPACE)
+    left = workload_ref(loser.plan)
     if not course.keeps_pods and await attempt.world.tenant(loser.plan).get(left):
         return wait_for(attempt, attempt.step, reason="Removing", message=f"still there: {left.name}")
     return Done({"commit": commit})

@@ -14,10 +14,11 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.observe import ENDPOINT_LABEL
 from provisioner.endpoints.project import OWN_TENANT_CLUSTER
+from provisioner.endpoints.workloads import workload_ref
 from provisioner.endpoints.world import EndpointAttempt
 from provisioner.operations.step import Done
 from provisioner.platform.instance import parse_instance
-from provisioner.platform.interface import Cluster, ObjectRef
+from provisioner.platform.interface import Cluster, Manifest, ObjectRef
 from provisioner.platform.kinds import POD, SCALED_OBJECT, VIRTUAL_CLUSTER_INSTANCE
 
 DRAIN_SECONDS = 120
@@ -40,16 +41,21 @@ async def drain_revision(attempt: EndpointAttempt, plan: EndpointPlan) -> Done |
 
 
 async def hold_replicas(attempt: EndpointAttempt, plan: EndpointPlan, number: int) -> None:
-    """Have the scaler of the plan's revision hold this number of replicas, whatever it sees."""
-    await _hold(attempt, attempt.world.tenant(plan), _scaler(plan), number)
+    """Have this number of replicas, whatever the scaler of the plan's revision sees."""
+    await _hold(attempt, attempt.world.tenant(plan), workload_ref(plan), number)
 
 
 async def resume_replicas(attempt: EndpointAttempt, plan: EndpointPlan) -> None:
-    """Let the scaler of the plan's revision have replicas again, if it was paused."""
-    tenant, scaler = attempt.world.tenant(plan), _scaler(plan)
-    if await _paused_at(tenant, scaler) is not None:
+    """Let the scaler of the plan's revision decide again, if it was kept from it."""
+    tenant, workload = attempt.world.tenant(plan), workload_ref(plan)
+    scaler = await tenant.get(_scaler(workload))
+    if scaler is None:
+        found = await tenant.get(workload)
+        if found is not None and _replicas(found) == 0:
+            await _set_replicas(attempt, tenant, workload, max(1, plan.runtime.min_replicas))
+    elif _paused_at(scaler) is not None:
         await attempt.guard()
-        await tenant.annotate(scaler, {PAUSED_REPLICAS: None}, fence=attempt.fence)
+        await tenant.annotate(_scaler(workload), {PAUSED_REPLICAS: None}, fence=attempt.fence)
 
 
 async def _drain(attempt: EndpointAttempt, plan: EndpointPlan, labels: Mapping[str, str]) -> Done | str:
@@ -57,8 +63,8 @@ async def _drain(attempt: EndpointAttempt, plan: EndpointPlan, labels: Mapping[s
         return Done()
     tenant = attempt.world.tenant(plan)
     try:
-        for scaler in await _scalers(tenant, plan, labels):
-            await _hold(attempt, tenant, scaler, 0)
+        for workload in await _workloads(tenant, plan, labels):
+            await _hold(attempt, tenant, workload, 0)
         pods = await tenant.list(POD, namespace=TENANT_NAMESPACE, labels=labels)
     except RejectedError:  # a tenant cluster that refuses us can only be deleted; its replicas cannot be waited for
         return Done()
@@ -66,23 +72,33 @@ async def _drain(attempt: EndpointAttempt, plan: EndpointPlan, labels: Mapping[s
     return f"replicas finish their requests: {', '.join(running)}" if running else Done()
 
 
-async def _hold(attempt: EndpointAttempt, tenant: Cluster, scaler: ObjectRef, number: int) -> None:
-    if await _paused_at(tenant, scaler) == str(number):
-        return
-    await attempt.guard()
-    await tenant.annotate(scaler, {PAUSED_REPLICAS: str(number)}, fence=attempt.fence)
-
-
-def _scaler(plan: EndpointPlan) -> ObjectRef:
-    return ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE)
-
-
-async def _scalers(tenant: Cluster, plan: EndpointPlan, labels: Mapping[str, str]) -> list[ObjectRef]:
-    """The scaler of the plan's revision, or those of all that the endpoint has."""
+async def _workloads(tenant: Cluster, plan: EndpointPlan, labels: Mapping[str, str]) -> list[ObjectRef]:
+    """The workload of the plan's revision, or those of all revisions that the endpoint has."""
+    wanted = workload_ref(plan)
     if REVISION_LABEL in labels:
-        return [_scaler(plan)]
-    found = await tenant.list(SCALED_OBJECT, namespace=TENANT_NAMESPACE, labels=labels)
-    return [ObjectRef(SCALED_OBJECT, str(item["metadata"]["name"]), TENANT_NAMESPACE) for item in found]
+        return [wanted]
+    found = await tenant.list(wanted.kind, namespace=TENANT_NAMESPACE, labels=labels)
+    return [ObjectRef(wanted.kind, str(item["metadata"]["name"]), TENANT_NAMESPACE) for item in found]
+
+
+async def _hold(attempt: EndpointAttempt, tenant: Cluster, workload: ObjectRef, number: int) -> None:
+    """Pause KEDA's scaler at the number. A HorizontalPodAutoscaler knows no pause, but leaves a workload at none alone,
+    and does not go below its lower bound: there the workload itself is given the number."""
+    scaler = await tenant.get(_scaler(workload))
+    if scaler is None:
+        await _set_replicas(attempt, tenant, workload, number)
+    elif _paused_at(scaler) != str(number):
+        await attempt.guard()
+        await tenant.annotate(_scaler(workload), {PAUSED_REPLICAS: str(number)}, fence=attempt.fence)
+
+
+async def _set_replicas(attempt: EndpointAttempt, tenant: Cluster, workload: ObjectRef, number: int) -> None:
+    found = await tenant.get(workload)
+    if found is None or _replicas(found) == number:
+        return
+    metadata = {"name": workload.name, "namespace": workload.namespace}
+    await attempt.guard()
+    await tenant.apply({"metadata": metadata, "spec": {"replicas": number}}, kind=workload.kind, fence=attempt.fence)
 
 
 async def _is_reachable(attempt: EndpointAttempt, plan: EndpointPlan) -> bool:
@@ -100,9 +116,16 @@ def _is_late(attempt: EndpointAttempt) -> bool:
     return started is not None and attempt.world.clock.now() - started > timedelta(seconds=DRAIN_SECONDS)
 
 
-async def _paused_at(tenant: Cluster, scaler: ObjectRef) -> str | None:
-    """How many replicas the scaler is held at; None where it is not held, or not there."""
-    found = await tenant.get(scaler)
-    annotations = (found or {}).get("metadata", {}).get("annotations") or {}
-    held: str | None = annotations.get(PAUSED_REPLICAS)
+def _scaler(workload: ObjectRef) -> ObjectRef:
+    """KEDA's scaler of a workload, where the tier has one."""
+    return ObjectRef(SCALED_OBJECT, workload.name, workload.namespace)
+
+
+def _replicas(workload: Manifest) -> int | None:
+    return (workload.get("spec") or {}).get("replicas")
+
+
+def _paused_at(scaler: Manifest) -> str | None:
+    """How many replicas the scaler is held at; None where it is not held."""
+    held: str | None = (scaler["metadata"].get("annotations") or {}).get(PAUSED_REPLICAS)
     return held

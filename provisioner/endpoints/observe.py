@@ -14,6 +14,7 @@ from provisioner.domain.errors import RejectedError, RetryableError
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.domain.snapshot import Backend
 from provisioner.endpoints.leases import live_ordinals
+from provisioner.endpoints.workloads import workload_ref
 from provisioner.endpoints.world import World
 from provisioner.platform.application import INSTANCE_LABEL, ApplicationStatus, parse_application
 from provisioner.platform.instance import InstanceStatus, parse_instance
@@ -28,7 +29,6 @@ from provisioner.platform.kinds import (
     NODE_CLAIM,
     POD,
     RESOURCE_SLICE,
-    STATEFUL_SET,
     VIRTUAL_CLUSTER_INSTANCE,
 )
 from provisioner.platform.nodes import ClaimStatus, NodeStatus, count_devices, parse_claims, parse_node
@@ -114,10 +114,10 @@ async def _observe_tenant(world: World, plan: EndpointPlan) -> tuple[TenantObser
 
 async def _read_tenant(cluster: Cluster, plan: EndpointPlan, now: datetime) -> TenantObservation:
     labels = {ENDPOINT_LABEL: str(plan.endpoint)}
-    nodes, namespace, stateful_set, pods = await asyncio.gather(
+    nodes, namespace, workload, pods = await asyncio.gather(
         cluster.list(NODE),
         cluster.get(ObjectRef(NAMESPACE, TENANT_NAMESPACE)),
-        cluster.get(ObjectRef(STATEFUL_SET, plan.workload, TENANT_NAMESPACE)),
+        cluster.get(workload_ref(plan)),
         cluster.list(POD, namespace=TENANT_NAMESPACE),
     )
     gateway, routes, leases = await asyncio.gather(
@@ -127,7 +127,7 @@ async def _read_tenant(cluster: Cluster, plan: EndpointPlan, now: datetime) -> T
     )
     return TenantObservation(
         nodes=tuple(parse_node(node) for node in nodes),
-        workload=parse_workload(stateful_set, pods) if stateful_set else None,
+        workload=parse_workload(workload, pods) if workload else None,
         gateway=parse_gateway(gateway) if gateway else None,
         routes=tuple(parse_route(route) for route in routes),
         leases=frozenset(str(lease["metadata"]["name"]) for lease in leases),

@@ -14,11 +14,20 @@ from provisioner.endpoints.world import EndpointAttempt
 from provisioner.platform.interface import Manifest, ObjectRef
 from provisioner.platform.kinds import LEASE, POD
 
+ROLE_LABEL = "tenantry.io/role"
+_WORKER = "worker"
+
 
 async def list_pods(attempt: EndpointAttempt, plan: EndpointPlan) -> Sequence[Manifest]:
     """The pods of a revision, those that are ending included."""
     labels = {ENDPOINT_LABEL: str(plan.endpoint), REVISION_LABEL: plan.runtime.revision}
     return await attempt.world.tenant(plan).list(POD, namespace=TENANT_NAMESPACE, labels=labels)
+
+
+async def list_answering(attempt: EndpointAttempt, plan: EndpointPlan) -> Sequence[Manifest]:
+    """Those of them that answer: one per replica, the leader of each group where replicas span nodes."""
+    pods = await list_pods(attempt, plan)
+    return [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(ROLE_LABEL) != _WORKER]
 
 
 async def list_leases(attempt: EndpointAttempt, plan: EndpointPlan) -> Sequence[Manifest]:

@@ -1,5 +1,7 @@
 """Replaces every pod of an endpoint, one after another: new pods on the same volumes, with the same names and GPUs.
 
+Where a replica is a group of pods, its leader is sent off, with whom its controller makes the whole group anew.
+
 A replica leaves the route directory before its pod goes, and the next one's turn comes when its successor is ready,
 probed and back in the directory. So with several replicas no request fails; with one, callers are told to come again
 (503 with `Retry-After`) until the successor has loaded the model.
@@ -17,12 +19,13 @@ from provisioner.endpoints.leases import lease_names, live_ordinals
 from provisioner.endpoints.observe import TENANT_GATEWAY, replica_backend
 from provisioner.endpoints.progress import load_endpoint, wait_for, waited_seconds, waiting_out
 from provisioner.endpoints.publish import published
-from provisioner.endpoints.replicas import ensure_leases, list_leases, list_pods
+from provisioner.endpoints.replicas import ensure_leases, list_answering, list_leases
 from provisioner.endpoints.switching import SETTLING_SECONDS
+from provisioner.endpoints.workloads import workload_ref
 from provisioner.endpoints.world import EndpointAttempt, World
 from provisioner.operations.step import Done, Step, Wait
 from provisioner.platform.interface import Manifest, ObjectRef
-from provisioner.platform.kinds import GATEWAY, LEASE, POD, STATEFUL_SET
+from provisioner.platform.kinds import GATEWAY, LEASE, POD
 from provisioner.platform.route import parse_gateway
 from provisioner.platform.workload import parse_pod
 
@@ -35,7 +38,7 @@ LEAVING_ANNOTATION = "tenantry.io/leaving"
 
 async def note(attempt: EndpointAttempt) -> Done | Wait:
     """The pods that are to be replaced are known, by name and UID; none where the endpoint sleeps. Reads only."""
-    pods = await list_pods(attempt, (await load_endpoint(attempt)).plan)
+    pods = await list_answering(attempt, (await load_endpoint(attempt)).plan)
     return Done({"pods": {_name(pod): str(pod["metadata"]["uid"]) for pod in pods}})
 
 
@@ -43,9 +46,7 @@ async def replace(attempt: EndpointAttempt) -> Done | Wait:
     """Every pod that was noted has a successor that serves."""
     plan, noted = (await load_endpoint(attempt)).plan, attempt.operation.result("note")["pods"]
     tenant = attempt.world.tenant(plan)
-    workload, found = await asyncio.gather(
-        tenant.get(ObjectRef(STATEFUL_SET, plan.workload, TENANT_NAMESPACE)), list_pods(attempt, plan)
-    )
+    workload, found = await asyncio.gather(tenant.get(workload_ref(plan)), list_answering(attempt, plan))
     wanted = ((workload or {}).get("spec") or {}).get("replicas", plan.runtime.max_replicas)
     pods = {_name(pod): pod for pod in found}
     successor: Manifest | None = None
@@ -74,7 +75,7 @@ async def settle(attempt: EndpointAttempt) -> Done | Wait:
     if not noted:
         return Done()
     await ensure_leases(attempt, plan, await _lease_names(attempt, plan))
-    pods = [pod for pod in await list_pods(attempt, plan) if not pod["metadata"].get("deletionTimestamp")]
+    pods = [pod for pod in await list_answering(attempt, plan) if not pod["metadata"].get("deletionTimestamp")]
     named = {backend.host for backend in await published(attempt, endpoint)}
     missing = sorted(_name(pod) for pod in pods if plan.replica_host(_ordinal(_name(pod))) not in named)
     if pods and not missing:

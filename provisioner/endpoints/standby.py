@@ -1,8 +1,9 @@
 """Out of service and back: the course that draining and warming share, each in its direction. Steps of both verbs.
 
 The route stays in the directory all the while, without backends where nothing may serve, so that callers are told to
-come again (503 with `Retry-After`). How many replicas run is held by an annotation on the revision's scaler, which Argo
-CD leaves alone since no manifest names it; nothing that is delivered changes.
+come again (503 with `Retry-After`). How many replicas run is held by an annotation on KEDA's scaler, or by the
+workload's own number where a HorizontalPodAutoscaler scales it; Argo CD leaves both alone, and nothing that is
+delivered changes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from provisioner.endpoints.switching import await_gateways, await_only
 from provisioner.endpoints.world import EndpointAttempt
 from provisioner.operations.step import Done, Wait
 from provisioner.platform.interface import ObjectRef
-from provisioner.platform.kinds import POD, SCALED_OBJECT
+from provisioner.platform.kinds import POD
 
 AWAKE_SECONDS = 60.0
 """How long an endpoint that may sleep is kept awake once it serves: its scaler looks every 15 seconds, at what is
@@ -63,7 +64,6 @@ async def stop(attempt: EndpointAttempt) -> Done | Wait:
     if await list_pods(attempt, plan):
         if wait := await_gateways(attempt):
             return wait
-        await _require_scaler(attempt, plan)
         await hold_replicas(attempt, plan, 0)
         await _cut_late(attempt, plan)
         left = sorted(str(pod["metadata"]["name"]) for pod in await list_pods(attempt, plan))
@@ -209,13 +209,3 @@ async def _cut_late(attempt: EndpointAttempt, plan: EndpointPlan) -> None:
         await attempt.guard()
         tenant = attempt.world.tenant(plan)
         await tenant.delete(ref, fence=attempt.fence, uid=pod["metadata"]["uid"], grace_seconds=_CUT_SECONDS)
-
-
-async def _require_scaler(attempt: EndpointAttempt, plan: EndpointPlan) -> None:
-    scaler = ObjectRef(SCALED_OBJECT, plan.workload, TENANT_NAMESPACE)
-    if await attempt.world.tenant(plan).get(scaler) is None:
-        raise RejectedError(
-            f"draining endpoint `{plan.endpoint}`: no scaler holds its replicas: {scaler.name}",
-            reason="ScalerMissing",
-            hint="endpoints of tiers that scale without KEDA are not drained on request; delete it instead",
-        )

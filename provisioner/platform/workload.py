@@ -1,17 +1,22 @@
 """What the pods of a model server say: why a replica is not ready yet. Pure.
 
-Ready means that the model is loaded, never that a pod runs: a running container that is not ready is loading.
+A replica is a pod of a StatefulSet, or a group of pods of a LeaderWorkerSet, of which the leader answers. Ready means
+that the model is loaded, never that a pod runs: a running container that is not ready is loading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from provisioner.platform.condition import cut, parse_conditions
 from provisioner.platform.interface import Manifest
+from provisioner.platform.kinds import LEADER_WORKER_SET
 
+_GROUP_LABEL = "leaderworkerset.sigs.k8s.io/name"
+_INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
+"""Within its group, the leader's is 0."""
 _PULLING = ("", "ContainerCreating", "PodInitializing", "PullingImage")
 
 
@@ -29,18 +34,22 @@ class PodStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadStatus:
-    """A StatefulSet and its pods, by name."""
+    """A workload and the pods that answer for its replicas, by name."""
 
     name: str
     ready_replicas: int
     pods: tuple[PodStatus, ...]
 
 
-def parse_workload(stateful_set: Manifest, pods: Iterable[Manifest]) -> WorkloadStatus:
-    """Read a StatefulSet with the pods it controls; other pods are left out."""
-    metadata, status = stateful_set["metadata"], stateful_set.get("status") or {}
-    is_observed = status.get("observedGeneration", 0) >= metadata.get("generation", 0)
-    own = (pod for pod in pods if _is_controlled_by(pod, str(metadata["uid"])))
+def parse_workload(workload: Manifest, pods: Iterable[Manifest]) -> WorkloadStatus:
+    """Read a StatefulSet with the pods it controls, or a LeaderWorkerSet with its leaders; other pods are left out."""
+    metadata, status = workload["metadata"], workload.get("status") or {}
+    is_group = workload.get("kind") == LEADER_WORKER_SET.kind
+    # LeaderWorkerSets before 0.8 do not say which generation they have observed.
+    assumed = metadata.get("generation", 0) if is_group else 0
+    is_observed = status.get("observedGeneration", assumed) >= metadata.get("generation", 0)
+    belongs = _leads(str(metadata["name"])) if is_group else _is_controlled_by(str(metadata["uid"]))
+    own = filter(belongs, pods)
     return WorkloadStatus(
         name=str(metadata["name"]),
         ready_replicas=int(status.get("readyReplicas") or 0) if is_observed else 0,
@@ -98,5 +107,10 @@ def _loading(container: Mapping[str, Any]) -> tuple[str, str, bool]:
     return "LoadingModel", f"restarts: {restarts}" if restarts else "", False
 
 
-def _is_controlled_by(pod: Manifest, uid: str) -> bool:
-    return any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ())
+def _is_controlled_by(uid: str) -> Callable[[Manifest], bool]:
+    return lambda pod: any(owner.get("uid") == uid for owner in pod["metadata"].get("ownerReferences") or ())
+
+
+def _leads(group: str) -> Callable[[Manifest], bool]:
+    wanted = {_GROUP_LABEL: group, _INDEX_LABEL: "0"}
+    return lambda pod: wanted.items() <= (pod["metadata"].get("labels") or {}).items()

@@ -64,7 +64,7 @@ async def _rotate_key(laptop: Installation) -> OperationId:
     await laptop.finish(await laptop.submit_create())
     old = api_key("old", id=KeyId("key-old"), endpoints=(ENDPOINT,))
     await laptop.store.keys.add(old)
-    return await laptop.submit_rotation(old)
+    return await laptop.submit_rotation(old, overlap_seconds=3600)
 
 
 async def _drain(laptop: Installation) -> OperationId:

@@ -17,12 +17,14 @@ from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.lease import Fence
 from provisioner.domain.plan import EndpointPlan
 from provisioner.domain.snapshot import Backend
+from provisioner.endpoints.workloads import workload_kind
 from provisioner.platform.fencing import refuse_higher_fence, stamp
 from provisioner.platform.interface import Kind, Manifest, ObjectRef
 from provisioner.platform.kinds import (
     APPLICATION,
     GATEWAY,
     HTTP_ROUTE,
+    LEADER_WORKER_SET,
     LEASE,
     NAMESPACE,
     NODE,
@@ -39,7 +41,7 @@ from provisioner.probe.interface import ProbeResult
 from tests.unit.endpoints.stand_in_delivery import objects_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-_DELIVERED = {kind.kind for kind in (HTTP_ROUTE, POD, SCALED_OBJECT, STATEFUL_SET)}
+_DELIVERED = {kind.kind for kind in (HTTP_ROUTE, LEADER_WORKER_SET, POD, SCALED_OBJECT, STATEFUL_SET)}
 STAGES = ("tenant_cluster", "capacity", "argo_sync", "route", "loading")
 
 
@@ -93,7 +95,9 @@ class StandInCluster:
             refuse_higher_fence(stored, ref, fence)
         made = stamp(manifest, ref, fence, stored=stored)
         self._tell("apply", ref, is_new=stored is None)
-        return self.put(kind, {**made, "status": (stored or {}).get("status", {})})
+        before = stored or {}
+        spec = {**before.get("spec", {}), **made.get("spec", {})}
+        return self.put(kind, {**made, "spec": spec, "status": before.get("status", {})})
 
     async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str | None], *, fence: Fence) -> None:
         stored = self.objects.get((ref.kind.kind, ref.namespace, ref.name))
@@ -152,7 +156,8 @@ class StandInPlatform:
     """The Platform, Argo CD, Gateway API, KEDA and the workload controllers: `settle` does what they would do by now.
     `reached` are the stages they have come to; a test takes some out to hold them back. Nothing moves while `stands`
     is True, nothing is taken away while `keeps` is; `busy` replicas serve a request that does not end; scalers see no
-    traffic while it is `sleeping`; replicas of `stuck` revisions never load their model."""
+    traffic while it is `sleeping`; replicas of `stuck` revisions never load their model. Without `keda` what scales is
+    a HorizontalPodAutoscaler: it keeps workloads within their bounds, and leaves those at none alone."""
 
     effects: list[str] = field(default_factory=list)
     reached: set[str] = field(default_factory=lambda: set(STAGES))
@@ -161,6 +166,7 @@ class StandInPlatform:
     keeps: bool = False
     busy: bool = False
     sleeping: bool = False
+    keda: bool = True
     stuck: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -265,36 +271,63 @@ class StandInPlatform:
             wanted.add((HTTP_ROUTE.kind, name))
         bounds = {each["workload"]: each for each in objects_of(delivered, "scaledobject")}
         for each in objects_of(delivered, "statefulset"):
-            wanted |= self._workload(tenant, each, bounds[each["workload"]], now)
+            wanted |= self._workload(tenant, workload_kind(plan), each, bounds[each["workload"]], now)
         for kind, place, name in list(tenant.objects):
             if kind in _DELIVERED and (kind, name) not in wanted and not (kind == POD.kind and self.busy):
                 del tenant.objects[kind, place, name]
 
     def _workload(
-        self, tenant: StandInCluster, pods: Mapping[str, Any], bounds: Mapping[str, Any], now: datetime
+        self, tenant: StandInCluster, kind: Kind, pods: Mapping[str, Any], bounds: Mapping[str, Any], now: datetime
     ) -> set[tuple[str, str]]:
-        """A StatefulSet with as many replicas as its scaler wants; what belongs to it, by kind and name."""
+        """A workload with as many replicas as its scaler wants; what belongs to it, by kind and name."""
         name, is_loaded = pods["workload"], self._loads(pods["revision"])
+        scaler, replicas = (self._scaled if self.keda else self._bounded)(tenant, kind, name, bounds)
+        ready = replicas if is_loaded else 0
+        spec = {"spec": {**pods, "replicas": replicas}, "status": {"readyReplicas": ready}}
+        owner = in_namespace(tenant, kind, name, spec)["metadata"]["uid"]
+        made = {(kind.kind, name), *scaler}
+        for ordinal in range(replicas):
+            members = {f"{name}-{ordinal}": "0"}
+            if kind == LEADER_WORKER_SET:
+                members[f"{name}-{ordinal}-1"] = "1"
+            for member, index in members.items():
+                self._replica(tenant, pods, member, index, owner=owner, now=now if is_loaded else None)
+                made.add((POD.kind, member))
+        return made
+
+    def _bounded(
+        self, tenant: StandInCluster, kind: Kind, name: str, bounds: Mapping[str, Any]
+    ) -> tuple[set[tuple[str, str]], int]:
+        """What a HorizontalPodAutoscaler makes of the workload's own number."""
+        known = tenant.objects.get((kind.kind, "inference", name))
+        replicas = int(known["spec"]["replicas"]) if known else bounds["min"]
+        return set(), max(bounds["min"], replicas) if replicas else 0
+
+    def _scaled(
+        self, tenant: StandInCluster, kind: Kind, name: str, bounds: Mapping[str, Any]
+    ) -> tuple[set[tuple[str, str]], int]:
+        """What KEDA wants, and its scaler."""
         known = tenant.objects.get((SCALED_OBJECT.kind, "inference", name))
         annotations = known["metadata"].get("annotations", {}) if known else {}
         scaler = in_namespace(tenant, SCALED_OBJECT, name, {"spec": dict(bounds)})
         scaler["metadata"]["annotations"] = annotations
         paused = annotations.get("autoscaling.keda.sh/paused-replicas")
         replicas = (0 if self.sleeping else bounds["min"]) if paused is None else int(paused)
-        ready = replicas if is_loaded else 0
-        owner = in_namespace(tenant, STATEFUL_SET, name, {"spec": dict(pods), "status": {"readyReplicas": ready}})
-        for ordinal in range(replicas):
-            self._replica(tenant, pods, ordinal, owner=owner["metadata"]["uid"], now=now if is_loaded else None)
-        made = {(POD.kind, f"{name}-{ordinal}") for ordinal in range(replicas)}
-        return {(SCALED_OBJECT.kind, name), (STATEFUL_SET.kind, name), *made}
+        return {(SCALED_OBJECT.kind, name)}, replicas
 
     def _loads(self, revision: str) -> bool:
         return "loading" in self.reached and revision not in self.stuck
 
     def _replica(
-        self, tenant: StandInCluster, pods: Mapping[str, Any], ordinal: int, *, owner: str, now: datetime | None
+        self,
+        tenant: StandInCluster,
+        pods: Mapping[str, Any],
+        name: str,
+        index: str,
+        *,
+        owner: str,
+        now: datetime | None,
     ) -> None:
-        name = f"{pods['workload']}-{ordinal}"
         state = {"name": "server", "state": {"running": {}}, "ready": now is not None}
         conditions = true("PodScheduled", "Ready") if now else true("PodScheduled")
         pod = {"spec": {"nodeName": "node-0"}, "status": {"containerStatuses": [state], "conditions": conditions}}
@@ -302,7 +335,12 @@ class StandInPlatform:
         made = in_namespace(tenant, POD, name, pod)
         made["metadata"]["annotations"] = known["metadata"]["annotations"] if known else {}
         made["metadata"]["ownerReferences"] = [{"uid": owner}]
-        made["metadata"]["labels"]["tenantry.io/revision"] = pods["revision"]
+        made["metadata"]["labels"] |= {
+            "tenantry.io/revision": pods["revision"],
+            "tenantry.io/role": "server" if index == "0" else "worker",
+            "leaderworkerset.sigs.k8s.io/name": pods["workload"],
+            "leaderworkerset.sigs.k8s.io/worker-index": index,
+        }
         lease = tenant.objects.get((LEASE.kind, "inference", name))
         if lease and now:
             lease["spec"] |= {"holderIdentity": name, "renewTime": now.isoformat()}

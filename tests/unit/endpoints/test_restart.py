@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,22 @@ async def served_hosts(laptop: Installation) -> list[str]:
     snapshot = await laptop.store.snapshots.current()
     assert snapshot
     return [backend.host for backend in snapshot.routes[0].backends]
+
+
+async def test_replica_that_spans_nodes_is_replaced_by_its_leader(tmp_path: Path) -> None:
+    """Ledger: LIF-09. Its controller makes the whole group anew when the leader goes."""
+    plan = bounds(2, 2).plan
+    spanning = replace(plan, capacity=replace(plan.capacity, nodes_per_replica=2))
+    async with installation(tmp_path) as laptop:
+        await laptop.finish(await laptop.submit_create(spanning))
+        before = uids(laptop)
+        assert sorted(before) == [f"{OLD}-0", f"{OLD}-0-1", f"{OLD}-1", f"{OLD}-1-1"]
+        operation = await laptop.submit_verb(Verb.ENDPOINT_RESTART)
+        seen = await watch(laptop, operation)
+        done = await laptop.store.operations.get(operation)
+        assert done.state is OperationState.SUCCEEDED, done
+        assert seen == [["r0", "r1"], ["r1"], ["r0", "r1"], ["r0"], ["r0", "r1"]]
+        after = uids(laptop)
+        assert all(after[leader] != before[leader] for leader in (f"{OLD}-0", f"{OLD}-1"))
+        drained = await laptop.finish(await laptop.submit_verb(Verb.ENDPOINT_DRAIN))
+        assert drained.state is OperationState.SUCCEEDED and uids(laptop) == {}

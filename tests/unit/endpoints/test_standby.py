@@ -12,7 +12,7 @@ from provisioner.domain.endpoint import Phase
 from provisioner.domain.errors import ConflictError
 from provisioner.domain.operation import OperationState, Verb
 from provisioner.endpoints.submit import new_operation
-from provisioner.platform.kinds import LEASE, SCALED_OBJECT
+from provisioner.platform.kinds import LEASE, SCALED_OBJECT, STATEFUL_SET
 from tests.store.examples import endpoint
 from tests.unit.endpoints.changes import bounds
 from tests.unit.endpoints.installation import Installation, installation, origin
@@ -178,15 +178,39 @@ async def test_cancelled_warm_is_drained_again(laptop: Installation, step: str) 
     assert held(laptop) == "0"
 
 
-async def test_tier_that_scales_without_keda_says_why_it_is_not_drained(laptop: Installation) -> None:
-    operation = await laptop.submit_verb(Verb.ENDPOINT_DRAIN)
-    await until_step(laptop, operation, "stop")
-    laptop.platform.stands = True
-    del laptop.platform.tenants["ep-a"].objects[SCALED_OBJECT.kind, "inference", OLD]
-    done = await laptop.finish(operation)
-    row = await laptop.endpoint()
-    assert (done.state, done.reason) == (OperationState.FAILED, "ScalerMissing"), done
-    assert row and (row.phase, row.reason) == (Phase.READY, "ScalerMissing")
+@pytest.fixture
+async def unpaused(tmp_path: Path) -> AsyncIterator[Installation]:
+    """One whose tier scales by HorizontalPodAutoscaler, which knows no pause."""
+    async with installation(tmp_path) as made:
+        made.platform.keda = False
+        await made.finish(await made.submit_create(bounds(2, 3).plan))
+        yield made
+
+
+async def test_tier_without_keda_is_drained_and_warmed(unpaused: Installation) -> None:
+    """Ledger: LIF-05"""
+    assert names(unpaused, SCALED_OBJECT) == ()
+    await drained(unpaused)
+    assert running(unpaused) == {}
+    await unpaused.turns(30)
+    assert running(unpaused) == {}, "its scaler leaves it alone"
+    done = await unpaused.finish(await unpaused.submit_verb(Verb.ENDPOINT_WARM))
+    assert done.state is OperationState.SUCCEEDED, done
+    assert running(unpaused) == {OLD: 2}
+    assert len((await served(unpaused))[1]) == 2
+
+
+async def test_cancelled_drain_without_keda_serves_again(unpaused: Installation) -> None:
+    unpaused.platform.busy = True
+    operation = await unpaused.submit_verb(Verb.ENDPOINT_DRAIN)
+    await until_step(unpaused, operation, "stop")
+    await unpaused.turns(8)
+    workload = unpaused.platform.tenants["ep-a"].objects[STATEFUL_SET.kind, "inference", OLD]
+    assert workload["spec"]["replicas"] == 0
+    await unpaused.store.operations.cancel(operation, unpaused.clock.now(), actor="operator", request_id="req-8")
+    done = await unpaused.finish(operation)
+    assert done.state is OperationState.CANCELLED, done
+    assert running(unpaused) == {OLD: 2}
 
 
 @pytest.mark.parametrize(

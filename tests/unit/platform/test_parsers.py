@@ -189,3 +189,20 @@ def test_gateway_without_an_address_has_none() -> None:
     status = {"conditions": [condition("Accepted"), condition("Programmed")], "addresses": []}
     told = parse_gateway({"metadata": {"name": "tenant"}, "status": status})
     assert (told.address, told.unmet) == (None, None)
+
+
+@pytest.mark.parametrize(("status", "ready"), [({}, 2), ({"observedGeneration": 1}, 0), ({"observedGeneration": 2}, 2)])
+def test_group_of_pods_is_read_by_its_leaders(status: dict[str, Any], ready: int) -> None:
+    """Older controllers do not say which generation they have observed."""
+    metadata = {"name": "ep-a-abc123", "uid": "u", "generation": 2}
+    group = {"kind": "LeaderWorkerSet", "metadata": metadata, "status": {"readyReplicas": 2, **status}}
+    labels = {"leaderworkerset.sigs.k8s.io/name": "ep-a-abc123", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
+    members = {
+        "ep-a-abc123-0": labels,
+        "ep-a-abc123-0-1": {**labels, "leaderworkerset.sigs.k8s.io/worker-index": "1"},
+        "ep-b-0": {**labels, "leaderworkerset.sigs.k8s.io/name": "ep-b"},
+    }
+    made = pod(conditions=[condition("Ready")])
+    pods = [{**made, "metadata": {"name": name, "labels": found}} for name, found in members.items()]
+    told = parse_workload(group, pods)
+    assert ([found.name for found in told.pods], told.ready_replicas) == (["ep-a-abc123-0"], ready)
