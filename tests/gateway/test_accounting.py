@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import os
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import aiohttp
 import pytest
 
+from provisioner.domain.snapshot import Backend
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.config import UsageRecording
 from provisioner.gateway.server import Gateway, start_gateway
 from provisioner.gateway.usage.outlet import QUEUE_RECORDS
 from provisioner.gateway.usage.spool import Spool
 from provisioner.gateway.usage.tally import Tally
+from tests.gateway.certificates import Authority
 from tests.gateway.conftest import Stage, StageMaker, until
-from tests.gateway.stub import SECRET, Received, SteppedClock, make_key, make_route, make_snapshot
+from tests.gateway.stub import (
+    CREDENTIAL,
+    SECRET,
+    ControlPlane,
+    Received,
+    Replica,
+    SteppedClock,
+    make_key,
+    make_route,
+    make_snapshot,
+    serve_control_plane,
+)
+from tests.mutual_tls import free_port
 
 FIELDS = {
     "tenant", "key", "alias", "upstream_model", "replica", "path", "status", "outcome", "prompt_tokens",
@@ -275,6 +292,72 @@ async def test_batch_that_is_refused_does_not_hold_up_those_behind_it(
     assert "usage_refused" in actions(caplog)
 
 
+@contextlib.asynccontextmanager
+async def process(plane: ControlPlane, folder: Path, port: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A gateway in a process of its own, killed at the end."""
+    (folder / "gateway.key").write_text(CREDENTIAL)
+    (folder / "gateway.key").chmod(0o600)
+    authority = Authority(folder, "ca")
+    certificate, key = authority.issue("gateway.example.com")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "TENANTRY_STATE": str(folder),
+        "TENANTRY_CLIENT_CERT": str(certificate),
+        "TENANTRY_CLIENT_KEY": str(key),
+        "TENANTRY_SERVER_CA": str(authority.certificate),
+        "TENANTRY_CONTROL_PLANE": plane.url,
+        "LISTEN_ADDR": f"127.0.0.1:{port}",
+        "ADMIN_ADDR": "",
+    }
+    command = (sys.executable, "-m", "provisioner.cli", "gateway")
+    running = await asyncio.create_subprocess_exec(*command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        yield running
+    finally:
+        if running.returncode is None:
+            running.kill()
+        await running.wait()
+
+
+async def test_killed_gateway_delivers_after_its_next_start(tmp_path: Path) -> None:
+    """kill -9 keeps the spool: the batch of a gateway that was killed is counted once."""
+    replica = Replica()
+    replica.script = answer_with_usage
+    await replica.start()
+    backend = Backend(host="r0.example.com", address=f"127.0.0.1:{replica.port}", tls=False)
+    plane, port = ControlPlane(make_snapshot(make_route(backend)), usage_status=503), free_port()
+    async with serve_control_plane(plane), aiohttp.ClientSession() as http:
+        async with process(plane, tmp_path, port):
+            asked, deadline = 0, time.monotonic() + 20
+            while asked < 3:
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with http.post(
+                        f"http://127.0.0.1:{port}/v1/chat/completions",
+                        json={"model": "chat"},
+                        headers={"X-API-Key": SECRET},
+                    ) as answer:
+                        asked += answer.status == 200
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.05)
+            await until(lambda: _spooled(tmp_path / "usage") == 3)
+        assert _spooled(tmp_path / "usage") == 3
+        plane.usage_status = 200
+        async with process(plane, tmp_path, port):
+            await until(lambda: _spooled(tmp_path / "usage") == 0, 20)
+        assert len(plane.records()) == 3
+        assert plane.batches > len(plane.usage)
+    replica.stop_listening()
+
+
+def _spooled(folder: Path) -> int:
+    """Records that wait on the disk."""
+    found = 0
+    for path in folder.glob("*.*"):
+        with contextlib.suppress(FileNotFoundError):
+            found += path.read_bytes().count(b"\n")
+    return found
+
+
 PROCESS = """
 import sys, time
 from pathlib import Path
@@ -288,15 +371,14 @@ time.sleep(60)
 
 
 def test_killed_process_leaves_its_batch_to_the_next_and_a_live_one_keeps_it(tmp_path: Path) -> None:
-    """kill -9 keeps the spool."""
     other = Spool(tmp_path / "spool", limit_bytes=10**6)
-    with subprocess.Popen([sys.executable, "-c", PROCESS, str(tmp_path / "spool")], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", PROCESS, str(tmp_path / "spool")], stdout=subprocess.PIPE) as holder:
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"written\n"
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"written\n"
             assert other.oldest() is None
         finally:
-            process.kill()
+            holder.kill()
     batch = other.oldest()
     assert batch is not None
     assert batch.text == b'{"number":1}\n{"number":2}'
