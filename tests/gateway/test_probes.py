@@ -200,6 +200,40 @@ async def test_engine_without_a_health_page_is_judged_by_its_list_of_models(make
         await until(lambda: states(stage) == (0, 0, 1))
 
 
+async def test_engine_of_a_lane_may_have_neither_page(make_stage: StageMaker) -> None:
+    async with serving(make_stage, 1) as (stage, (engine,)):
+        await stage.publish(make_snapshot(make_route(engine.backend, tenant=""), version=4))
+        engine.broken = {"/health": 404, "/v1/models": 404}
+        engine.asked.clear()
+        await until(lambda: engine.asked["/v1/models"] >= 5)
+        assert states(stage) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_well"),
+    [
+        (b"HTTP/1.0 200 OK\r\n\r\nfine", True),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", True),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfine", False),
+        (b"SSH-2.0-OpenSSH\r\n", False),
+        (b"", False),
+    ],
+    ids=["until-the-end", "no-content", "interim", "cut-off", "not-http", "nothing"],
+)
+async def test_probe_reads_answers_of_every_form(make_stage: StageMaker, head: bytes, is_well: bool) -> None:
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+        await writer.drain()
+        writer.close()
+
+    async with serving(make_stage, 1) as (stage, (engine,)):
+        engine.script = answer
+        engine.received.clear()
+        await until(lambda: len(engine.received) >= 8 or states(stage) == (0, 0, 1))
+        assert states(stage) == ((1, 0, 0) if is_well else (0, 0, 1))
+
+
 @pytest.mark.parametrize("failure", ["status", "break", "first-byte", "idle"])
 async def test_requests_that_fail_take_a_replica_out_without_any_probe(make_stage: StageMaker, failure: str) -> None:
     """Ledger: HEA-04."""

@@ -1,7 +1,8 @@
 """What one probe asks of one replica: is it healthy, does it list the model, does it answer one small real request?
 
 Each answer is a CamelCase reason, or nothing when all is well. A server without a health page is judged by its list of
-models. The list must name the route's upstream model where that is another word than the alias: only then is it known
+models; an engine of a lane may have neither, for nobody knows what it is, and is then well if it answers at all. The
+list must name the route's upstream model where that is another word than the alias: only then is it known
 to be the engine's own. Called by `probes`, which knows when.
 """
 
@@ -15,6 +16,7 @@ from provisioner.gateway.replica.replica_client import ReplicaClient, SecretRead
 from provisioner.gateway.replica.turns import Replica
 
 _LOOKS_PER_LIST = 12
+_NO_SUCH_PAGE = (404, 405)
 _BOUNDARY = "tenantry-small-request"
 
 
@@ -39,9 +41,10 @@ class Probe:
         if not has_no_page and not is_watched and self._looks % _LOOKS_PER_LIST != 1:
             return ""
         listed = await client.ask("/v1/models")
-        if listed.status >= 500 or (has_no_page and listed.status >= 300):
-            return "Unhealthy"
         route, names = self.replica.route, served_models(listed.json())
+        has_no_list = listed.status in _NO_SUCH_PAGE and not route.tenant
+        if listed.status >= 500 or (has_no_page and listed.status >= 300 and not has_no_list):
+            return "Unhealthy"
         self._listed = names
         is_wrong = bool(names) and route.upstream_model != route.alias and route.upstream_model not in names
         return "WrongModel" if is_wrong else ""

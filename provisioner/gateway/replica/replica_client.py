@@ -92,6 +92,9 @@ class _Connection(asyncio.Protocol):
         self._answer: asyncio.Future[ReplicaAnswer] | None = None
         self._body = bytearray()
         self._is_begun = False
+        self._has_head = False
+        self._is_framed = False
+        """Whether the answer says where it ends."""
 
     async def ask(self, request: bytes) -> ReplicaAnswer:
         """Sends `request`. Raises `ConnectionResetError` when the connection ends before the answer begins, and another
@@ -99,7 +102,7 @@ class _Connection(asyncio.Protocol):
         answer: asyncio.Future[ReplicaAnswer] = asyncio.get_running_loop().create_future()
         self._answer = answer
         self._body.clear()
-        self._is_begun = False
+        self._is_begun = self._has_head = self._is_framed = False
         if self._transport is None or not self.is_open:
             raise ConnectionResetError
         self._transport.write(request)
@@ -129,9 +132,19 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side is gone."""
         self.is_open = False
+        if exc is None and self._has_head and not self._is_framed:
+            self._finish()
         self._fail(OSError("the connection ended within the answer") if self._is_begun else ConnectionResetError())
 
     # What the parser calls.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Notes what says where the answer ends."""
+        self._is_framed |= name.lower() in (b"content-length", b"transfer-encoding")
+
+    def on_headers_complete(self) -> None:
+        """The head is whole, unless it is that of an interim answer (1xx)."""
+        self._has_head = self._parser.get_status_code() >= 200
 
     def on_body(self, body: bytes) -> None:
         """Collects the body."""
@@ -140,15 +153,16 @@ class _Connection(asyncio.Protocol):
             self._fail(OSError(f"the answer is longer than bytes: {_ANSWER_BYTES}"))
 
     def on_message_complete(self) -> None:
-        """The answer is whole, unless it is an interim one (1xx)."""
-        status = self._parser.get_status_code()
-        if status < 200:
-            return
-        if not self._parser.should_keep_alive():
-            self.abort()
+        """The answer is whole, unless it is an interim one."""
+        if self._has_head:
+            if not self._parser.should_keep_alive():
+                self.abort()
+            self._finish()
+
+    def _finish(self) -> None:
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
-            answer.set_result(ReplicaAnswer(status, bytes(self._body)))
+            answer.set_result(ReplicaAnswer(self._parser.get_status_code(), bytes(self._body)))
 
     def _fail(self, error: OSError) -> None:
         self.abort()
