@@ -8,7 +8,7 @@ an allowance and was asked for is a few numbers; of all others there is nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from provisioner.domain.duration import go_duration
@@ -31,19 +31,17 @@ _REQUESTS, _TOKENS = (
 
 
 class _Account:
-    """What one key or group may be sent, and has been. None is no bound, and so is a bound of 0."""
+    """What one key or group may be sent, and has been. None is no bound, and so is a bound of 0.
 
-    __slots__ = ("requests", "tokens")
+    `snapshot` is the number of the snapshot whose allowance it has.
+    """
 
-    def __init__(self, allowance: Allowance, gateways: int, now: float) -> None:
+    __slots__ = ("requests", "snapshot", "tokens")
+
+    def __init__(self) -> None:
+        self.snapshot = 0
         self.requests: Meter | None = None
         self.tokens: Meter | None = None
-        self.resize(allowance, gateways, now)
-
-    def resize(self, allowance: Allowance, gateways: int, now: float) -> None:
-        """Takes a new allowance, or another share of it."""
-        self.requests = _resized(self.requests, allowance.requests_per_minute, gateways, now)
-        self.tokens = _resized(self.tokens, allowance.tokens_per_minute, gateways, now)
 
 
 class Allowances:
@@ -51,25 +49,23 @@ class Allowances:
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
+        self._snapshot = 0
         self._gateways = 1
+        self._bounded: Mapping[str, Allowance] = {}
+        """Of groups, by name."""
         self._groups: dict[str, _Account] = {}
         self._keys: dict[str, _Account] = {}
-        """By digest: those that were asked for."""
+        """By digest; like groups those that were asked for."""
 
     def use(self, snapshot: Snapshot) -> None:
         """Takes the allowances of a new snapshot; what is used up stays used up."""
+        self._snapshot += 1
         self._gateways = snapshot.gateways
-        now, known_groups, known_keys = self._time(), self._groups, self._keys
-        self._groups = {}
-        for group in snapshot.groups:
-            if group.allowance is not None:
-                self._groups[group.name] = self._account(known_groups.get(group.name), group.allowance, now)
-        if known_keys:
-            self._keys = {
-                key.digest: self._account(known_keys[key.digest], key.allowance, now)
-                for key in snapshot.keys
-                if key.allowance is not None and key.digest in known_keys
-            }
+        self._bounded = {group.name: group.allowance for group in snapshot.groups if group.allowance is not None}
+        self._groups = {name: account for name, account in self._groups.items() if name in self._bounded}
+        if len(self._keys) > len(snapshot.keys):  # now and then, for it looks at all keys
+            known = {key.digest for key in snapshot.keys}
+            self._keys = {digest: account for digest, account in self._keys.items() if digest in known}
 
     def take(self, key: KeyDigest, route: Route) -> HeaderLines:
         """Takes one request out of the allowances of `key` and of the route's group; gives the `x-ratelimit-*` lines.
@@ -102,19 +98,25 @@ class Allowances:
         """What bounds a request of `key` on `route`."""
         accounts = []
         if key.allowance is not None:
-            account = self._keys.get(key.digest)
-            if account is None:
-                account = self._keys[key.digest] = self._account(None, key.allowance, self._time())
-            accounts.append(account)
-        if self._groups and (account := self._groups.get(route.group or route.endpoint)) is not None:
-            accounts.append(account)
+            accounts.append(self._account(self._keys, key.digest, key.allowance))
+        if self._bounded:
+            name = route.group or route.endpoint
+            allowance = self._bounded.get(name)
+            if allowance is not None:
+                accounts.append(self._account(self._groups, name, allowance))
         return accounts
 
-    def _account(self, known: _Account | None, allowance: Allowance, now: float) -> _Account:
-        if known is None:
-            return _Account(allowance, self._gateways, now)
-        known.resize(allowance, self._gateways, now)
-        return known
+    def _account(self, accounts: dict[str, _Account], name: str, allowance: Allowance) -> _Account:
+        """The account of that name, which takes over what has changed when it is first asked for after a change."""
+        account = accounts.get(name)
+        if account is None:
+            account = accounts[name] = _Account()
+        if account.snapshot != self._snapshot:
+            now = self._time()
+            account.requests = _resized(account.requests, allowance.requests_per_minute, self._gateways, now)
+            account.tokens = _resized(account.tokens, allowance.tokens_per_minute, self._gateways, now)
+            account.snapshot = self._snapshot
+        return account
 
 
 def _resized(meter: Meter | None, per_minute: int | None, gateways: int, now: float) -> Meter | None:

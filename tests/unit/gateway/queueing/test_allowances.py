@@ -148,8 +148,17 @@ def test_what_is_used_stays_used_when_the_allowance_changes(allowances: Allowanc
     allowances.use(snapshot(more, gateways=2))
     assert told(allowances, more)["remaining-requests"] == "2"
     allowances.use(snapshot(key()))
+    assert allowances.take(key(), ROUTE) == ()
     allowances.use(snapshot(more))
-    assert told(allowances, more)["remaining-requests"] == "19"
+    assert told(allowances, more)["remaining-requests"] == "11"
+
+
+def test_keys_that_are_gone_are_forgotten(allowances: Allowances) -> None:
+    for number in range(20):
+        one = key(str(number), requests=10)
+        allowances.use(snapshot(one))
+        told(allowances, one)
+        assert len(allowances._keys) <= 2
 
 
 def test_zero_is_no_bound(allowances: Allowances) -> None:
