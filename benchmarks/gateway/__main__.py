@@ -1,8 +1,8 @@
 """The gateway against its goals, on one box in one run: `python -m benchmarks.gateway`.
 
 Requests per CPU-second against Envoy passing the same requests through and against LiteLLM; what a request takes longer
-than without anything between; the CPU time of two hundred paced streams; the memory of a thousand slow ones; and two
-thousand routes that are swapped under load. The contenders are measured in turns and ratios are medians over rounds, so
+than without anything between; the CPU time of two hundred paced streams; the memory of a thousand slow ones,
+in a process of its own; and two thousand routes that are swapped under load. The contenders are measured in turns and ratios are medians over rounds, so
 that what else the box does weighs on all alike. Linux only, for it reads CPU time and memory from /proc.
 """
 
@@ -63,7 +63,8 @@ async def main() -> None:
                 await _compare_latency(ours, theirs, direct)
                 await _compare_streams(ours, theirs)
                 await _swap_routes(ours, plane)
-                await _hold_slow_streams(ours)
+            with gateway(plane.url, folder / "fresh") as fresh:
+                await _hold_slow_streams(fresh)
 
 
 async def _run(proxy: Proxy, *, connections: int, seconds: float, chunks: int = 0, pace: float = PACE_SECONDS) -> Run:
@@ -141,7 +142,7 @@ async def _swap_routes(ours: Proxy, plane: Plane) -> None:
     run = await load
     print(f"\n{SWAPS} swaps of 2,000 routes: {run.requests:,} requests, p99 {run.p99_ms:.1f} ms")
     _print_goal("requests lost", run.failures, at_most=0)
-    print(f"usage records that arrived: {plane.records:,}")
+    print(f"usage records that arrived: {plane.records:,}; resident memory by now: {resident_mb(ours.pid):.0f} MB")
 
 
 async def _hold_slow_streams(ours: Proxy) -> None:

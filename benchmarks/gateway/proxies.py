@@ -31,6 +31,7 @@ class Proxy:
 def gateway(plane_url: str, folder: Path) -> Iterator[Proxy]:
     """Our gateway: ten thousand keys, two thousand routes, slots, limits, usage and metrics on."""
     port = free_port()
+    folder.mkdir(exist_ok=True)
     serving = (sys.executable, "-m", "benchmarks.gateway.serving", plane_url, str(port), str(folder / "snapshot.json"))
     with process(*serving) as running:
         wait_for(port)
