@@ -1,9 +1,10 @@
 """The gateway against its goals, on one box in one run: `python -m benchmarks.gateway`.
 
 Requests per CPU-second against Envoy passing the same requests through and against LiteLLM; what a request takes longer
-than without anything between; the CPU time of two hundred paced streams; the memory of a thousand slow ones,
-in a process of its own; and two thousand routes that are swapped under load. The contenders are measured in turns and ratios are medians over rounds, so
-that what else the box does weighs on all alike. Linux only, for it reads CPU time and memory from /proc.
+than without anything between; the CPU time of two hundred paced streams; the memory of a thousand slow ones, in a
+process of its own; and two thousand routes that are swapped under load. The contenders are measured in turns and ratios
+are medians over rounds, so that what else the box does weighs on all alike. Linux only, for it reads CPU time and
+memory from /proc.
 """
 
 from __future__ import annotations
