@@ -142,9 +142,9 @@ class Queue:
         self._sized = {terms.name: terms for terms in snapshot.groups if terms.slots}
         self._groups, self._left = {}, {}
         for name, group in present.items():
-            terms = self._sized.get(name)
-            group.resize(terms or QueueGroup(name=name, slots=0), self._gateways)
-            if group.order.active:
+            if group.order.active:  # nobody waits where nobody is served
+                terms = self._sized.get(name)
+                group.resize(terms or QueueGroup(name=name, slots=0), self._gateways)
                 (self._left if terms is None else self._groups)[name] = group
         self._warn(snapshot)
 
