@@ -1,10 +1,10 @@
-"""`tenantry model`: the models of the catalog, read offline, and their way into a server and out of it."""
+"""`tenantry model`: the models of a server or of the catalog's files, and their way into a server and out of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,36 +22,33 @@ from provisioner.cli.output import (
 )
 from provisioner.cli.session import collect, send
 from provisioner.domain.errors import RejectedError
+from provisioner.settings import names_server
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from provisioner.catalog.model import Model
 
 app = typer.Typer(name="model")
 
 
 @app.command("list")
 def list_models(catalog: CatalogOption = None, output: OutputOption = Format.TABLE) -> None:
-    """List the models that can be served.
+    """List the models that can be served: of the server that TENANTRY_URL names, and without one, or with --catalog, of
+    files.
 
     Example: tenantry model list
     """
     from provisioner.catalog.loader import load_catalog
+    from provisioner.client import model_calls
 
-    models = [model for _, model in sorted(load_catalog(overlay=catalog).models.items())]
-    if output is Format.JSON:
-        print_json([model.model_dump(mode="json", by_alias=True) for model in models])
-        return
-    print_table(
-        ("model", "kind", "runtime", "gpus", "weights", "licence"),
-        [
-            (
-                model.id,
-                model.kind,
-                model.master.runtime,
-                model.master.hardware.gpus,
-                f"{model.architecture.weights_bytes / 1e9:.1f} GB",
-                model.card.licence.name,
-            )
-            for model in models
-        ],
-    )
+    if _asks_server(catalog):
+        found = collect(model_calls.list_models())
+        rows = [(*_row(one.model), one.version, one.origin) for one in found]
+        _print_models(found, (*_COLUMNS, "version", "origin"), rows, output)
+    else:
+        models = [model for _, model in sorted(load_catalog(overlay=catalog).models.items())]
+        _print_models(models, _COLUMNS, [_row(model) for model in models], output)
 
 
 @app.command("show")
@@ -60,14 +57,46 @@ def show_model(
     catalog: CatalogOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show one model: master, card and the numbers that planning uses.
+    """Show one model: master, card and the numbers that planning uses; with its versions where a server is asked, which
+    is as for `model list`.
 
     Example: tenantry model show gemma-3-270m -o json
     """
     from provisioner.catalog.loader import load_catalog
     from provisioner.cli.lookup import known
+    from provisioner.client import model_calls
 
-    print_view(known("model", name, load_catalog(overlay=catalog).models), output)
+    if _asks_server(catalog):
+        print_view(send(model_calls.get_model(name)), output)
+    else:
+        print_view(known("model", name, load_catalog(overlay=catalog).models), output)
+
+
+def _asks_server(catalog: Path | None) -> bool:
+    return catalog is None and names_server()
+
+
+_COLUMNS = ("model", "kind", "runtime", "gpus", "weights", "licence")
+
+
+def _row(model: Model) -> tuple[str | int, ...]:
+    return (
+        model.id,
+        model.kind,
+        model.master.runtime,
+        model.master.hardware.gpus,
+        f"{model.architecture.weights_bytes / 1e9:.1f} GB",
+        model.card.licence.name,
+    )
+
+
+def _print_models(
+    found: Sequence[BaseModel], columns: Sequence[str], rows: Sequence[Sequence[object]], output: Format
+) -> None:
+    if output is Format.JSON:
+        print_json([one.model_dump(mode="json", by_alias=True) for one in found])
+    else:
+        print_table(columns, rows)
 
 
 @app.command("export")
@@ -96,7 +125,8 @@ def import_model(
     idempotency_key: IdempotencyOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Bring a model's file into the server: a new model, or the next version of one that is there.
+    """Bring a model's file into the server: a new model, or the next version of one that is there. Says which it was,
+    and what of it a file of the catalog contradicts.
 
     Example: tenantry model import catalog/models/acme--chat.yaml
     """
@@ -111,6 +141,9 @@ def import_model(
         print_error(error, file=wanted.name, lines=wanted.lines)
         raise typer.Exit(1) from error
     print_view(made, output)
+    say(f"{made.id}: {made.outcome}, version {made.version}")
+    for finding in made.findings:
+        say(f"{finding.severity}: {finding.message}" + (f"; hint: {finding.hint}" if finding.hint else ""))
 
 
 def _exported(named: Sequence[str]) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from provisioner.client.call import Call, Flow, change, every, get, path_of
-from provisioner.wire.model import ModelMasterDetails, ModelMasterView, ModelVersionView
+from provisioner.wire.model import ModelImportView, ModelMasterDetails, ModelMasterView, ModelVersionView
 
 _MASTERS = "model-masters"
 
@@ -53,9 +53,9 @@ def restore_model(model: str, *, idempotency_key: str) -> Call[ModelMasterView]:
     return change("POST", path_of(_MASTERS, model, "restore"), ModelMasterView, idempotency_key=idempotency_key)
 
 
-def import_model(body: Mapping[str, Any], *, idempotency_key: str) -> Call[ModelMasterView]:
-    """Bring a model in, or its next version; `body` has the fields of a model's file."""
-    return change("POST", f"/{_MASTERS}:import", ModelMasterView, idempotency_key=idempotency_key, body=body)
+def import_model(body: Mapping[str, Any], *, idempotency_key: str) -> Call[ModelImportView]:
+    """Bring a model in, or its next version; `body` has the fields of a model's file, `outcome` says which it was."""
+    return change("POST", f"/{_MASTERS}:import", ModelImportView, idempotency_key=idempotency_key, body=body)
 
 
 def export_model(model: str) -> Call[bytes]:

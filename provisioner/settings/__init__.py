@@ -7,6 +7,7 @@ variables are what docs/reference/settings.md is generated from.
 from provisioner.settings.installation import (
     VARIABLES,
     Settings,
+    names_server,
     read_api_key,
     read_gateway_key,
     read_operator_key,
@@ -18,6 +19,7 @@ __all__ = [
     "VARIABLES",
     "Listen",
     "Settings",
+    "names_server",
     "parse_listen",
     "read_api_key",
     "read_gateway_key",

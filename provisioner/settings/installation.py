@@ -109,6 +109,11 @@ def read_gateway_key(settings: Settings) -> str:
     )
 
 
+def names_server(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether `TENANTRY_URL` names a server to ask, for what files could tell as well."""
+    return bool(environ.get("TENANTRY_URL", "").strip())
+
+
 def read_api_key(environ: Mapping[str, str] = os.environ) -> str | None:
     """The key of `TENANTRY_API_KEY`, or None. Raises RejectedError that never shows it."""
     secret = environ.get("TENANTRY_API_KEY", "").strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 from provisioner.catalog.model import Model
 from provisioner.wire.message import Message
@@ -28,6 +29,13 @@ class ModelMasterView(ModelVersionView):
     archived_at: datetime | None = None
     offered: bool
     findings: tuple[FindingView, ...] = ()
+
+
+class ModelImportView(ModelMasterView):
+    """A model as it is after its file was brought in: `added`, `changed` (its next version), or `unchanged`, where it
+    said just that already."""
+
+    outcome: Literal["added", "changed", "unchanged"]
 
 
 class ModelVersionSummary(Message):

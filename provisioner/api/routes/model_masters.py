@@ -29,7 +29,7 @@ from provisioner.catalog.written import document_of, model_of
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.model_version import ModelDocument, ModelVersion
-from provisioner.wire.model import ModelMasterDetails, ModelMasterView, ModelVersionView
+from provisioner.wire.model import ModelImportView, ModelMasterDetails, ModelMasterView, ModelVersionView
 from provisioner.wire.page import Page
 
 router = APIRouter(tags=["models"])
@@ -101,7 +101,7 @@ async def add_master(
 @router.post(
     "/model-masters:import",
     openapi_extra=_IMPORTED,
-    responses={200: {"description": "It was there"}, 201: {"model": ModelMasterView, "description": "It is new"}},
+    responses={200: {"description": "It was there"}, 201: {"model": ModelImportView, "description": "It is new"}},
 )
 async def import_master(
     request: Request,
@@ -111,18 +111,22 @@ async def import_master(
     present: Present,
     idempotency_key: IdempotencyKey,
     if_match: IfMatch = None,
-) -> ModelMasterView:
+) -> ModelImportView:
     """Bring a model's file in: a new model is added, one that is there gets it as its next version unless it says just
     that already. With If-Match only that state is changed."""
     raw = await (read_json(request) if is_json(request) else read_yaml(request))
     document = admit_model(raw, catalog=services.catalog, site=services.site)
     origin, now = origin_of(request, idempotency_key, raw), services.clock.now()
     models = services.store.models
-    if await models.find(document.model) is None:
+    before = await models.find(document.model)
+    if before is None:
         response.status_code = 201
-        return await _answer(await models.add(document, origin, now), response, services, present)
-    expected = _versions_of(if_match or ANY)
-    return await _answer(await models.change(document, origin, now, expected=expected), response, services, present)
+        after = await models.add(document, origin, now)
+    else:
+        after = await models.change(document, origin, now, expected=_versions_of(if_match or ANY))
+    outcome = "added" if before is None else "unchanged" if after.version == before.version else "changed"
+    view = await _answer(after, response, services, present)
+    return ModelImportView(**dict(view), outcome=outcome)
 
 
 @router.get("/model-masters/{model:path}/versions")

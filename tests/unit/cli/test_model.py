@@ -87,9 +87,14 @@ def test_a_file_goes_in_and_comes_out_for_the_catalog_option(
     assert (capsys.readouterr().out, list((out / "models").iterdir())) == ("", [])
     text = (PACK / "models" / "tiny.yaml").read_text().replace("id: tiny", "id: acme/tiny")
     (tmp_path / "new.yaml").write_text(text)
-    for version in (1, 1):
+    for outcome in ("added", "unchanged"):
         assert main(["model", "import", str(tmp_path / "new.yaml"), "-o", "json"]) == 0
-        assert json.loads(capsys.readouterr().out)["version"] == version
+        told = capsys.readouterr()
+        assert (json.loads(told.out)["version"], json.loads(told.out)["outcome"]) == (1, outcome)
+        assert f"acme/tiny: {outcome}, version 1" in told.err
+    (tmp_path / "new.yaml").write_text(text.replace("description:", "description: new,", 1))
+    assert main(["model", "import", str(tmp_path / "new.yaml")]) == 0
+    assert "acme/tiny: changed, version 2" in capsys.readouterr().err
     assert main(["model", "export", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"{out}/models/acme--tiny.yaml\n"
     assert main(["model", "export", "big", "--out", str(out)]) == 0
@@ -133,3 +138,22 @@ def test_what_is_wrong_is_told_with_the_line_in_the_file(tmp_path: Path, capsys:
     (tmp_path / "a-file").write_text("")
     assert main(["model", "export", "tiny", "--out", str(tmp_path / "a-file")]) == 1
     assert "writing models" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("api")
+def test_models_are_the_servers_where_one_is_named_and_the_files_where_a_catalog_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["model", "list", "-o", "json"]) == 0
+    assert [found["id"] for found in json.loads(capsys.readouterr().out)] == sorted(small_catalog().models)
+    assert main(["model", "list"]) == 0
+    assert "ORIGIN" in capsys.readouterr().out
+    assert main(["model", "show", "tiny", "-o", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["version"], shown["origin"], len(shown["versions"])) == (1, "file", 1)
+    (tmp_path / "models").mkdir()
+    assert main(["model", "show", SERVED, "--catalog", str(tmp_path), "-o", "json"]) == 0
+    assert "versions" not in json.loads(capsys.readouterr().out)
+    monkeypatch.delenv("TENANTRY_URL")
+    assert main(["model", "show", SERVED, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == SERVED
