@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from provisioner.domain.clock import Clock
-from provisioner.gateway.body.request_body import BodyMemory
+from provisioner.gateway.body.memory import BodyMemory
 from provisioner.gateway.caller.header import Naming
 from provisioner.gateway.config import Limits
 from provisioner.gateway.directory import Directory
@@ -22,6 +22,7 @@ from provisioner.gateway.queueing.queue import Queue
 from provisioner.gateway.replica.choice import Replicas
 from provisioner.gateway.replica.rescue import Rescue
 from provisioner.gateway.replica.upstream import Pool
+from provisioner.gateway.secrets import Secrets
 from provisioner.gateway.usage.accounting import UsageAccounting
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ class DataPath:
     replicas: Replicas
     rescue: Rescue
     accounting: UsageAccounting
+    secrets: Secrets
+    asks_for_usage: bool
+    """Whether engines are asked for the usage of a stream whose caller did not ask."""
     directory: Directory | None = None
     pages: Pages = field(default_factory=dict)
     """Of the operator, shown on the customers' address; none unless the gateway stands alone."""

@@ -51,6 +51,22 @@ def malformed_body(detail: str, *, closes: bool = False) -> Refusal:
     return Refusal(400, "invalid_body", f"The request body cannot be read: {detail}.", closes=closes)
 
 
+def over_max_tokens(name: str, limit: int) -> Refusal:
+    """400 for a request that asks for a longer answer than the model may give."""
+    return Refusal(400, "max_tokens_exceeded", f"The greatest `{name}` of this model is: {limit}.", param=name)
+
+
+def invalid_bound(name: str) -> Refusal:
+    """400 for a bound that is no number, where there is one to keep."""
+    return Refusal(400, "invalid_type", f"The field has to be a number: `{name}`.", param=name)
+
+
+def unsupported_path(kind: str) -> Refusal:
+    """400 for a path of the API that this kind of model does not answer."""
+    message = f"The path is not for models of this kind: {kind}."
+    return Refusal(400, "unsupported_path", message, param="model")
+
+
 def missing_model() -> Refusal:
     """400 for a request that names no model."""
     return Refusal(400, "missing_model", "The `model` field is required.", param="model")
@@ -94,6 +110,12 @@ def body_too_large(limit_bytes: int) -> Refusal:
     """413 for a body over the bound."""
     message = f"The request body is larger than the limit in bytes: {limit_bytes}."
     return Refusal(413, "request_too_large", message, closes=True)
+
+
+def compressed_body() -> Refusal:
+    """415 for a body in another coding than its own: the model stands inside."""
+    message = "Compressed request bodies are not supported: send the body without Content-Encoding."
+    return Refusal(415, "unsupported_encoding", message, headers=(("Accept-Encoding", "identity"),))
 
 
 def expectation_failed() -> Refusal:
@@ -192,6 +214,12 @@ def too_many_connections() -> Refusal:
 def too_many_bodies() -> Refusal:
     """503 for a body over the bound of all bodies; it is not read to its end, so the connection ends."""
     message = "The gateway has no room for another request body."
+    return Refusal(503, "overloaded", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
+
+
+def no_disk() -> Refusal:
+    """503 for a form that waits for its model's name and finds no room on the disk meanwhile."""
+    message = "The gateway has no room to put the request body aside."
     return Refusal(503, "overloaded", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
 
 

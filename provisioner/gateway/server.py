@@ -15,10 +15,10 @@ from random import Random
 from typing import Protocol
 
 from provisioner.domain.clock import Clock
-from provisioner.domain.errors import InvariantError
 from provisioner.domain.decode_rate import DecodeRate
+from provisioner.domain.errors import InvariantError
 from provisioner.domain.snapshot import Snapshot
-from provisioner.gateway.body.request_body import BodyMemory
+from provisioner.gateway.body.memory import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
 from provisioner.gateway.caller.header import Naming, withheld_from_replica
 from provisioner.gateway.caller.listener_tls import CallerTls
@@ -111,6 +111,8 @@ class Gateway:
                 outside=self._link.outside if self._link else None,
             ),
             accounting=self._accounting,
+            secrets=secrets,
+            asks_for_usage=config.usage.asks_for_usage,
         )
         self._source = self._find_source(clock)
         pages = OperatorPages(config, self._path, self._source.age, lambda: self._routers.generations)

@@ -16,6 +16,8 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import cast
 
+from provisioner.gateway.body.form_body import FormBody
+from provisioner.gateway.body.json_body import JsonBody
 from provisioner.gateway.caller.exchange import Exchange
 from provisioner.gateway.caller.models import models_answer
 from provisioner.gateway.caller.reader import RequestReader
@@ -77,6 +79,9 @@ class CallerConnection(asyncio.Protocol):
         """Reads on, or keeps what belongs to a later request."""
         if self._phase is _LINGER:
             return
+        if self._request is not None and self._request is self._reader.pending:
+            self._take_more_body(data, self._request)
+            return
         if self._request is None and not (self.is_slow or self._unread or self._reader.ready):
             self._ending = self._reader.feed(data)
             self._serve_ready()
@@ -133,6 +138,14 @@ class CallerConnection(asyncio.Protocol):
         if visibly and connected is not None:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._transport.abort()
+
+    def hold_reading(self, *, is_held: bool) -> None:
+        """Reads no more of the request's body, or reads on."""
+        if not is_held:
+            self._resume_reading()
+        elif not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
 
     def wait_at_most(self, seconds: float) -> None:
         """Bounds the silence that begins now."""
@@ -231,12 +244,25 @@ class CallerConnection(asyncio.Protocol):
         else:
             self._take_body(pending)
 
+    def _take_more_body(self, data: bytes, request: Request) -> None:
+        """Reads on in a body that is being sent on already."""
+        refusal = self._reader.feed(data)
+        if self._exchange is None:
+            return
+        if refusal is not None and isinstance(request.body, FormBody) and not request.body.is_whole:
+            self._exchange.spoil(refusal)
+        else:
+            self._ending = refusal
+            self._exchange.continue_body()
+
     def _take_body(self, pending: Request) -> None:
         if self._phase is not _BODY and pending.expects_continue:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._enter(_BODY, self._path.limits.body_seconds)
+        self._phase = _BODY
+        self._deadline = self._loop.time() + self._path.limits.body_seconds
         try:
-            pending.body.scan()
+            if isinstance(pending.body, JsonBody):
+                pending.body.scan()
         except RefusedError as error:
             self._end_with(error.refusal)
 
@@ -251,7 +277,8 @@ class CallerConnection(asyncio.Protocol):
     ) -> None:
         """Sends an answer of our own and finishes the request."""
         request = self._request
-        keep_alive = keep_alive and request is not None and request.keep_alive and not self._path.is_draining
+        if request is None or request is self._reader.pending or not request.keep_alive or self._path.is_draining:
+            keep_alive = False
         request_id = request.request_id if request else self._path.naming.name({})[0]
         lines = [
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",

@@ -19,10 +19,11 @@ from provisioner.gateway.caller.engine_error import EngineError, is_misleading
 from provisioner.gateway.caller.header import wants_trailers
 from provisioner.gateway.caller.request import Request
 from provisioner.gateway.caller.sending import Sending
+from provisioner.gateway.caller.upload import Upload
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.queueing.allowances import HeaderLines
 from provisioner.gateway.queueing.queue import Place
-from provisioner.gateway.refusal import Refusal, RefusedError, upstream_broke, upstream_silent
+from provisioner.gateway.refusal import Refusal, RefusedError, no_disk, timed_out, upstream_broke, upstream_silent
 from provisioner.gateway.replica.rescued import Hold
 from provisioner.gateway.replica.upstream import UpstreamConnection
 from provisioner.gateway.usage.answer import AnswerReader, answer_reader
@@ -53,6 +54,10 @@ class Caller(Protocol):
 
     def wait_at_most(self, seconds: float) -> None:
         """Bounds the silence that begins now."""
+        ...
+
+    def hold_reading(self, *, is_held: bool) -> None:
+        """Reads no more of the request's body, or reads on."""
         ...
 
 
@@ -104,6 +109,10 @@ class Exchange:
             tally.alias = alias = request.body.model()
             directory, key = request.access
             self._route = tally.route = route = directory.route(key, alias)
+            if route.tenant:  # what a lane's engine can do is for the engine to say
+                request.check_kind(route.kind)
+            if route.max_tokens is not None:
+                request.body.check_max_tokens(route.max_tokens)
             self._limit_lines = path.allowances.take(key, route)
             self._place = place = path.queue.enter(route, path.claims.read(key, request.withheld), self)
         except RefusedError as error:
@@ -148,6 +157,16 @@ class Exchange:
 
     # What the caller's connection calls.
 
+    def continue_body(self) -> None:
+        """More of the request's body has arrived."""
+        if self._sending.upload is not None:
+            self._upload_on(self._sending.upload)
+
+    def spoil(self, refusal: Refusal) -> None:
+        """What arrives of the request's body cannot be used."""
+        self._stop()
+        self._end_badly(refusal, Outcome.REFUSED)
+
     def cancel(self) -> None:
         """The caller has gone: whatever is going on for it ends now."""
         self._stop()
@@ -177,9 +196,13 @@ class Exchange:
             self._path.counters.caller_left += 1  # it does not read: the replica, which waits for it, has not failed
             self._stop()
             self._end_badly(upstream_silent(), Outcome.CLIENT_CANCELLED)
+        elif self._sending.upload is not None and not self._sending.upload.is_blocked:
+            self.spoil(timed_out("request body"))
         else:
+            upstream = self._sending.upstream
             self._sending.broke("Silence" if self._has_begun_answer() else "HeaderTimeout")
-            self._stop()
+            if upstream is not None:
+                upstream.abandon()
             self._end_badly(upstream_silent(), Outcome.TIMED_OUT)
 
     def keep_alive(self, now: float) -> None:
@@ -198,6 +221,11 @@ class Exchange:
         """The request is on its way."""
         if self._caller.is_slow:
             upstream.pause_reading()
+        self.continue_body()
+
+    def resume_sending(self) -> None:
+        """The replica has taken what was written of the request's body."""
+        self.continue_body()
 
     def unreachable(self) -> None:
         """None of the replicas can be reached; nothing was sent."""
@@ -212,13 +240,13 @@ class Exchange:
             return
         tally.status = status
         path.counters.answers[status] += 1
-        self._reader = reader = answer_reader(status, fields, hides_usage=False)
+        self._reader = reader = answer_reader(status, fields, hides_usage=self._sending.has_asked_for_usage)
         self._answer = Answer(
             request,
             (status, lines, fields),
             reader,
             more_lines=self._limit_lines,
-            keep_alive=request.keep_alive and not path.is_draining,
+            keep_alive=request.keep_alive and not path.is_draining and self._sending.upload is None,
         )
 
     def relay(self, body: Sequence[bytes], *, complete: bool) -> None:
@@ -251,7 +279,6 @@ class Exchange:
     def upstream_failed(self, reason: str) -> None:
         """The replica broke off. What has been sent once is not sent again."""
         self._sending.broke(reason)
-        self._sending.upstream = None
         self._end_badly(upstream_broke(), Outcome.UPSTREAM_FAILED)
 
     # Inside.
@@ -263,6 +290,19 @@ class Exchange:
     def _note_first_token(self) -> None:
         if self._tally.first_token is None and self._reader.has_content:
             self._tally.first_token = self._loop.time()
+
+    def _upload_on(self, upload: Upload) -> None:
+        limits, caller = self._path.limits, self._caller
+        try:
+            self._tally.bytes_in += upload.go_on()
+        except OSError:
+            self.spoil(no_disk())
+            return
+        caller.hold_reading(is_held=upload.is_backed_up)
+        if upload.is_done:
+            self._sending.upload = None
+        if not self._has_begun_answer():
+            caller.wait_at_most(limits.upstream_header_seconds if upload.is_done else limits.body_seconds)
 
     def _has_begun_answer(self) -> bool:
         return self._answer is not None and self._answer.has_begun

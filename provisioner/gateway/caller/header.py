@@ -30,7 +30,17 @@ _HOP_BY_HOP = frozenset(
 )
 _CREDENTIALS = frozenset((b"authorization", b"x-api-key", b"api-key", b"cookie"))
 _REWRITTEN = frozenset(
-    (b"host", b"content-length", b"content-type", b"expect", b"x-request-id", b"traceparent", b"tracestate")
+    (
+        b"accept-encoding",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"expect",
+        b"host",
+        b"traceparent",
+        b"tracestate",
+        b"x-request-id",
+    )
 )
 _WITHHELD_FROM_REPLICA = _HOP_BY_HOP | _CREDENTIALS | _REWRITTEN
 _WITHHELD_FROM_CALLER = _HOP_BY_HOP | {b"content-length", b"x-request-id", b"set-cookie"}

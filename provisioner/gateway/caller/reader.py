@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 import httptools
 
-from provisioner.gateway.body.request_body import RequestBody
+from provisioner.gateway.body.form_body import FormBody
+from provisioner.gateway.body.request_body import begin_body
 from provisioner.gateway.caller.header import Field, caller_secret, expects_continue, read_request_head
 from provisioner.gateway.caller.repetition import Repetition
 from provisioner.gateway.caller.request import Access, Request, find_page, find_service, plain_target
@@ -22,6 +23,7 @@ from provisioner.gateway.refusal import (
     Refusal,
     RefusedError,
     body_too_large,
+    compressed_body,
     headers_too_large,
     malformed_http,
     not_ready,
@@ -36,8 +38,9 @@ _MISSES = 8
 class RequestReader:
     """Parses one connection. Complete requests wait in `ready`, in their order.
 
-    `pending` is the request whose header block is complete and whose body is not. `barren_bytes` counts what was read
-    since without making a request or a body: an unfinished header block, chunk extension or trailer.
+    `pending` is the request whose header block is complete and whose body is not; a form is `ready` before that, as
+    soon as its model is known. `barren_bytes` counts what was read since without making a request or a body: an
+    unfinished header block, chunk extension or trailer.
     """
 
     def __init__(self, path: DataPath) -> None:
@@ -52,6 +55,7 @@ class RequestReader:
         self._repetition: Repetition | None = None
         self._misses = 0
         self._missing_bytes = 0
+        self._is_early = False
         self._target = b""
         self._fields: list[Field] = []
         self._credentials: tuple[bytes | None, bytes | None] = (None, None)
@@ -139,7 +143,8 @@ class RequestReader:
         request.request_id, request.trace_lines = self._path.naming.name(withheld)
         request.is_http_1_0 = version == "1.0"
         request.keep_alive = parser.should_keep_alive()
-        if int(withheld.get(b"content-length", 0)) > limits.body_bytes:
+        length = int(withheld[b"content-length"]) if b"content-length" in withheld else None
+        if length is not None and length > limits.body_bytes:
             raise RefusedError(body_too_large(limits.body_bytes))
         request.expects_continue = b"expect" in withheld and expects_continue(withheld)
         try:
@@ -150,7 +155,10 @@ class RequestReader:
                 target = target if target.startswith(b"/") else plain_target(target)
                 request.service = find_service(method, target)
             request.target = target
-            request.body = RequestBody(withheld.get(b"content-type"), limits.body_bytes, self._path.body_memory)
+            request.path = target.partition(b"?")[0]
+            if withheld.get(b"content-encoding", b"identity").lower() != b"identity":
+                raise RefusedError(compressed_body())
+            request.body = begin_body(withheld.get(b"content-type"), limits.body_bytes, self._path.body_memory, length)
         except RefusedError as error:
             request.refusal = error.refusal
 
@@ -158,8 +166,12 @@ class RequestReader:
         """A piece of the body; that of a refused request is dropped."""
         self._has_body_moved = True
         request = self.pending
-        if request is not None and request.refusal is None:
-            request.body.append(body)
+        if request is None or request.refusal is not None:
+            return
+        request.body.append(body)
+        if isinstance(request.body, FormBody) and request.body.is_named and not self._is_early:
+            self._is_early = True
+            self.ready.append(request)
 
     def on_message_complete(self) -> None:
         """The request is whole."""
@@ -168,9 +180,15 @@ class RequestReader:
             _check_size(b"", self._fields, self._limits.header_bytes)
             self._fields = []
         request, self.pending = self.pending, None
-        if request is not None:
+        if request is None:
+            return
+        self._is_last = not request.keep_alive
+        if request.refusal is None and isinstance(request.body, FormBody):
+            request.body.end()
+        if self._is_early:
+            self._is_early = False
+        else:
             self.ready.append(request)
-            self._is_last = not request.keep_alive
 
     def _learn(self, data: bytes) -> None:
         """Notes what the parser found in `data`, which began with a request, if it found one request only."""

@@ -8,7 +8,7 @@ by `reader`.
 
 from __future__ import annotations
 
-from provisioner.gateway.body.request_body import RequestBody
+from provisioner.gateway.body.json_body import JsonBody
 from provisioner.gateway.caller.request import Request, Service
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
@@ -32,7 +32,7 @@ class Repetition:
     def of(cls, request: Request, data: bytes, path: DataPath) -> Repetition | None:
         """What to look for after `request`, the only one that the parser found in `data`, whole or not.
 
-        None unless `data` is a plain header block with a length and what there is of the body. One near the bound is
+        None unless `data` is a plain header block with a length and what there is of a JSON body. One near the bound is
         parsed each time.
         """
         size = data.find(b"\r\n\r\n") + 4
@@ -45,7 +45,9 @@ class Repetition:
             return None
         if request.service is Service.PAGE:
             return None
-        return cls(path, data[:start], data[end:size], request.again()) if request.body.holds(data[size:]) else None
+        if not (isinstance(request.body, JsonBody) and request.body.holds(data[size:])):
+            return None
+        return cls(path, data[:start], data[end:size], request.again())
 
     def request_in(self, data: bytes) -> tuple[Request, bytes, int] | None:
         """The request with which `data` begins, what there is of its body, and how long that will be.
@@ -67,5 +69,5 @@ class Repetition:
             return None
         request = self._meaning.again()
         request.request_id, request.trace_lines = path.naming.name(request.withheld)
-        request.body = RequestBody(request.withheld.get(b"content-type"), limit_bytes, path.body_memory)
+        request.body = JsonBody(limit_bytes, path.body_memory)
         return request, body, length

@@ -24,6 +24,7 @@ from provisioner.gateway.refusal import (
     malformed_http,
     method_not_allowed,
     unknown_path,
+    unsupported_path,
 )
 
 MODELS_PATH = b"/v1/models"
@@ -51,6 +52,20 @@ class Service(Enum):
     PAGE = auto()
 
 
+_CHAT = "chat"
+_KINDS = {
+    b"/v1/chat/completions": _CHAT,
+    b"/v1/completions": _CHAT,
+    b"/v1/responses": _CHAT,
+    b"/v1/embeddings": "embedding",
+    b"/v1/audio/transcriptions": "transcription",
+    b"/v1/audio/translations": "transcription",
+}
+"""The paths of OpenAI's API that are for one kind of model; every other path is between caller and engine."""
+_STREAM_OPTIONS = frozenset((b"/v1/chat/completions", b"/v1/completions"))
+"""The paths that know `stream_options`."""
+
+
 class Request:
     """A request whose header block is complete. `access`, `target`, `service` and `body` are set unless `refusal` is;
     a page of the operator is for everybody, without `access`.
@@ -67,6 +82,7 @@ class Request:
         "keep_alive",
         "lines",
         "method",
+        "path",
         "refusal",
         "request_id",
         "service",
@@ -82,6 +98,7 @@ class Request:
     keep_alive: bool
     lines: Sequence[bytes]
     method: bytes
+    path: bytes
     refusal: Refusal | None
     request_id: bytes
     service: Service
@@ -98,11 +115,25 @@ class Request:
         other.keep_alive = self.keep_alive
         other.lines = self.lines
         other.method = self.method
+        other.path = self.path
         other.refusal = self.refusal
         other.service = self.service
         other.target = self.target
         other.withheld = self.withheld
         return other
+
+    @property
+    def knows_stream_options(self) -> bool:
+        """Whether an engine can be asked for the usage of a stream on this path."""
+        return self.path in _STREAM_OPTIONS
+
+    def check_kind(self, kind: str) -> None:
+        """Refuses a path that is not for models of `kind`. A chat model may know more: some hear, some embed.
+
+        Raises `RefusedError` (400).
+        """
+        if kind != _CHAT and _KINDS.get(self.path, kind) != kind:
+            raise RefusedError(unsupported_path(kind))
 
 
 def plain_target(target: bytes) -> bytes:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from provisioner.domain.snapshot import Backend
+from provisioner.gateway.body.form_body import FormBody
 from provisioner.gateway.caller.request import Request
+from provisioner.gateway.caller.upload import Upload
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.replica.upstream import Receiver, UpstreamConnection
 from provisioner.gateway.usage.tally import Tally
@@ -38,7 +40,19 @@ class Sender(Receiver, Protocol):
 class Sending:
     """One request on its way. `upstream` is the connection that carries it, while there is one."""
 
-    __slots__ = ("_asked", "_backends", "_body", "_connecting", "_path", "_request", "_sender", "_tally", "upstream")
+    __slots__ = (
+        "_asked",
+        "_backends",
+        "_connecting",
+        "_model",
+        "_path",
+        "_request",
+        "_sender",
+        "_tally",
+        "has_asked_for_usage",
+        "upload",
+        "upstream",
+    )
 
     def __init__(self, path: DataPath, request: Request, tally: Tally) -> None:
         self._path = path
@@ -47,28 +61,32 @@ class Sending:
         self._sender: Sender | None = None
         """Who is to be told that the request was sent, or could not be."""
         self._backends: Iterator[Backend] = _NO_BACKENDS
-        self._body: bytes | bytearray = b""
+        self._model = ""
         self._asked: Backend | None = None
         """The replica that is to answer; None as soon as `Replicas` was told what became of it."""
         self._connecting: asyncio.Task[None] | None = None
         self.upstream: UpstreamConnection | None = None
+        self.upload: Upload | None = None
+        """What moves the body, while it has not been handed on whole."""
+        self.has_asked_for_usage = False
+        """Whether the engine was asked for the usage of a stream whose caller did not ask."""
 
     def begin(self, sender: Sender, backends: Iterable[Backend], model: str) -> None:
         """Sends the request as one for `model` to the first of `backends` that can be reached, and tells `sender`."""
         self._sender = sender
         self._backends = iter(backends)
-        self._body = self._request.body.rewritten(model)
+        self._model = model
         self._try_next()
 
     def answered(self, status: int) -> None:
         """The replica's answer, of this status, is complete."""
-        backend, self._asked, self.upstream = self._asked, None, None
+        backend, self._asked, self.upstream, self.upload = self._asked, None, None, None
         if backend is not None:
             self._path.replicas.answered(backend, status)
 
     def broke(self, reason: str, error: OSError | None = None) -> None:
         """The replica has failed, for the CamelCase `reason`."""
-        backend, self._asked = self._asked, None
+        backend, self._asked, self.upstream, self.upload = self._asked, None, None, None
         if backend is not None:
             self._path.replicas.broke(backend, reason)
         self._path.counters.upstream_failures[reason] += 1
@@ -86,7 +104,7 @@ class Sending:
 
     def cancel(self) -> None:
         """Nobody waits for the answer any more."""
-        self._sender = None
+        self._sender = self.upload = None
         if self._connecting is not None:
             self._connecting.cancel()
         if self.upstream is not None:
@@ -123,26 +141,52 @@ class Sending:
             self._send(upstream)
 
     def _send(self, upstream: UpstreamConnection) -> None:
-        request, body, sender = self._request, self._body, self._sender
+        request, sender, body = self._request, self._sender, self._request.body
         if sender is None:
             return
-        head = (
+        self._sender = None
+        self.upstream = upstream
+        if isinstance(body, FormBody):
+            length = body.rename(self._model)
+            framing = b"transfer-encoding: chunked\r\n\r\n" if length is None else _length_line(length)
+            upstream.begin_sending(sender, self._head(upstream, framing))
+            self.upload = Upload(body, upstream, is_chunked=length is None)
+        else:
+            wants_usage = self._path.asks_for_usage and request.knows_stream_options
+            data, self.has_asked_for_usage = body.rewritten(self._model, wants_usage=wants_usage)
+            self._tally.bytes_in = len(data)
+            del request.body  # an answer can take minutes
+            upstream.send(sender, self._head(upstream, _length_line(len(data))), data)
+        sender.sent(upstream)
+
+    def _head(self, upstream: UpstreamConnection, framing: bytes) -> Sequence[bytes]:
+        """The header block that the replica gets; `framing` is its last field and its end."""
+        request, coding = self._request, self._request.withheld.get(b"accept-encoding")
+        if self.has_asked_for_usage:
+            coding = b"identity"  # what the caller did not ask for can only be taken out of plain text
+        return (
             b"POST ",
             request.target,
             b" HTTP/1.1\r\nhost: ",
             upstream.host,
             b"\r\n",
             *request.lines,
+            *((b"accept-encoding: ", coding, b"\r\n") if coding is not None else ()),
+            *self._credential(upstream.backend),
             b"x-request-id: ",
             request.request_id,
             b"\r\n",
             *request.trace_lines,
-            b"content-length: %d\r\n\r\n" % len(body),
+            framing,
         )
-        self._tally.bytes_in = len(body)
-        self._body = b""
-        self._sender = None
-        del request.body  # an answer can take minutes
-        self.upstream = upstream
-        upstream.send(sender, head, body)
-        sender.sent(upstream)
+
+    def _credential(self, backend: Backend) -> Sequence[bytes]:
+        """The line with the secret that this replica wants, if it wants one; none as long as there is none."""
+        if backend.credential is None:
+            return ()
+        secret = self._path.secrets.read(backend.credential)
+        return (b"authorization: Bearer ", secret, b"\r\n") if secret is not None else ()
+
+
+def _length_line(length: int) -> bytes:
+    return b"content-length: %d\r\n\r\n" % length

@@ -39,19 +39,25 @@ class Receiver(Protocol):
         """Takes the header lines that follow the body, before the last piece is relayed."""
         ...
 
+    def resume_sending(self) -> None:
+        """The replica has taken what was written of the request's body."""
+        ...
+
     def upstream_failed(self, reason: str) -> None:
         """The connection broke before the answer was complete; `reason` is a CamelCase word."""
         ...
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """One connection to a replica. `is_open` while a request may be written to it."""
+    """One connection to a replica. `is_open` while a request may be written to it, `is_slow` while it does not take
+    what was written."""
 
     def __init__(self, pool: Pool, backend: Backend) -> None:
         self.backend = backend
         self.host = backend.host.encode()
         self.idle_since = 0.0
         self.is_open = False
+        self.is_slow = False
         self._pool = pool
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
@@ -61,6 +67,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._barren_bytes = 0
         self._is_head_read = False
+        self._is_sent = True
         self._is_complete = False
         self._is_reusable = False
         self._ends_with_connection = False
@@ -69,6 +76,7 @@ class UpstreamConnection(asyncio.Protocol):
         """Sends one whole request on a connection that is open; `receiver` gets the answer."""
         self._receiver = receiver
         self._barren_bytes = 0
+        self._is_sent = True
         self._is_head_read = self._is_complete = False
         if self._transport is None:
             return
@@ -76,6 +84,21 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.writelines((b"".join(head), body))
         else:
             self._transport.write(b"".join((*head, body)))
+
+    def begin_sending(self, receiver: Receiver, head: Sequence[bytes]) -> None:
+        """Sends the head of a request, whose body comes with `write` and ends with `end_sending`."""
+        self.send(receiver, head, b"")
+        self._is_sent = False
+
+    def write(self, data: bytes) -> None:
+        """Sends the next bytes of a body; look at `is_slow` before."""
+        if self._transport is not None and self.is_open:
+            self._transport.write(data)
+
+    def end_sending(self, data: bytes) -> None:
+        """Sends the last bytes of a body."""
+        self.write(data)
+        self._is_sent = True
 
     def abandon(self) -> None:
         """Ends the connection at once, which tells the replica that nobody waits any more."""
@@ -102,6 +125,16 @@ class UpstreamConnection(asyncio.Protocol):
         """The connection stands, TLS handshake included."""
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
+
+    def pause_writing(self) -> None:
+        """The replica does not take what was written."""
+        self.is_slow = True
+
+    def resume_writing(self) -> None:
+        """The replica has taken nearly all of it."""
+        self.is_slow = False
+        if self._receiver is not None and not self._is_sent:
+            self._receiver.resume_sending()
 
     def eof_received(self) -> None:
         """The replica has closed its side: the transport closes ours."""
@@ -187,7 +220,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._is_head_read:
             self._is_complete = True
             # One that answers before it has the whole request may take the rest for the next one.
-            self._is_reusable = self._parser.should_keep_alive() and not self._has_unsent()
+            self._is_reusable = self._parser.should_keep_alive() and self._is_sent and not self._has_unsent()
             if self._fields and self._receiver is not None:
                 self._receiver.take_trailers(trailer_lines(self._fields))
             self._fields = []

@@ -1,16 +1,18 @@
-"""Finding the top-level `model` strings of a JSON body, to the byte, so that nothing else of the body need change.
+"""Finding members of a JSON object, to the byte, so that nothing else of a body need change.
 
 The body is never decoded and encoded again: numbers beyond 2^53, duplicate keys and key order reach the engine as they
-were sent. `find_plain` settles the usual small body in a few microseconds; `ModelScanner` settles every body, in pieces
-as they arrive, with work in proportion to each piece. Called by `body`. Pure.
+were sent. `find_plain` settles the usual small body in a few microseconds; `FieldScanner` settles every body, in pieces
+as they arrive, with work in proportion to each piece. What is no JSON (NaN, Infinity) is refused wherever it stands, as
+parsers do not agree on it. Used by `json_body` and `usage_request`. Pure.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from enum import Enum, auto
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -24,9 +26,13 @@ _SPACE = rb"[ \t\n\r]*+"
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 
 
+_BETWEEN = rb"[-+.0-9eEtrufalsn,: \t\n\r]++"
+"""What stands outside of strings: numbers, true, false, null, and what is between them."""
+
+
 def _nested(depth: int) -> bytes:
     """An expression for balanced brackets up to `depth` levels; possessive, so it never looks back."""
-    inner = rb'[^"\[\]{}]++|' + _STRING
+    inner = _BETWEEN + rb"|" + _STRING
     expression = rb"[\[{](?:" + inner + rb")*+[\]}]"
     for _ in range(depth - 1):
         expression = rb"[\[{](?:" + inner + rb"|" + expression + rb")*+[\]}]"
@@ -34,20 +40,28 @@ def _nested(depth: int) -> bytes:
 
 
 _NEST = _nested(_DEPTH_PER_MATCH)
-_BALANCED_RUN = re.compile(rb'(?:[^"\[\]{}]++|' + _STRING + rb"|" + _NEST + rb")*+", re.DOTALL)
+_BALANCED_RUN = re.compile(rb"(?:" + _BETWEEN + rb"|" + _STRING + rb"|" + _NEST + rb")*+", re.DOTALL)
 _SPACES = re.compile(_SPACE)
 _NAME = re.compile(_STRING, re.DOTALL)
 _STRING_INSIDE = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_SCALAR_INSIDE = re.compile(rb'[^",:\[\]{}\s]*+')
+_SCALAR_INSIDE = re.compile(rb"[-+.0-9eEtrufalsn]*+")
 _PLAIN_VALUE = re.compile(_SPACE + rb":" + _SPACE + rb'("[^"\\]*+")')
 
 
 class BodyError(Exception):
-    """The body is not one JSON object whose members can be told apart."""
+    """The body is not what it has to be: one JSON object whose members can be told apart, or a form."""
 
 
-def find_plain(body: bytes | bytearray) -> tuple[Span, str] | None:
-    """The span of the only top-level `model` string, quotes included, and what it says; None when this proof fails.
+class Member(NamedTuple):
+    """A member of the object: its name, and the span of its value, quotes included."""
+
+    name: str
+    start: int
+    end: int
+
+
+def find_plain(body: bytes | bytearray) -> tuple[Span, Mapping[str, Any]] | None:
+    """The span of the only top-level `model` string, quotes included, and all members; None when this proof fails.
 
     A top-level `model` exists (the parser says so), it is spelled plainly (an escaped spelling has `\\u006` in it), and
     the text holds one such spelling: so that one is it.
@@ -59,19 +73,18 @@ def find_plain(body: bytes | bytearray) -> tuple[Span, str] | None:
     if value is None:
         return None
     try:
-        members = from_json(body, cache_strings="keys")
+        members = from_json(body, allow_inf_nan=False, cache_strings="keys")
     except ValueError:
         return None
-    model = members.get("model") if type(members) is dict else None
-    return (value.span(1), model) if type(model) is str else None
+    return (value.span(1), members) if type(members) is dict and type(members.get("model")) is str else None
 
 
-def read_string(body: bytes | bytearray, span: Span) -> str:
-    """The JSON string at `span`. Raises `BodyError` for one that is not valid."""
+def read_value(body: bytes | bytearray, member: Member) -> Any:
+    """The value of a member. Raises `BodyError` for one that is not valid."""
     try:
-        return str(json.loads(body[span[0] : span[1]]))
-    except ValueError as error:
-        raise BodyError("the `model` field is not a valid JSON string") from error
+        return json.loads(body[member.start : member.end])
+    except (ValueError, RecursionError) as error:
+        raise BodyError(f"the `{member.name}` field is not valid JSON") from error
 
 
 class _At(Enum):
@@ -88,35 +101,33 @@ class _At(Enum):
     END = auto()
 
 
-class ModelScanner:
-    """Reads `body` as it grows and notes the span of every top-level `model` value.
+class FieldScanner:
+    """Reads `body` as it grows and notes every top-level member whose name is one of `names`.
 
-    The caller appends to `body` and then calls `advance`; after the last piece `finish` gives the spans.
+    The caller appends to `body` and then calls `advance`; after the last piece `finish` gives what was found.
     """
 
-    def __init__(self, body: bytearray) -> None:
+    def __init__(self, body: bytearray, names: Set[str]) -> None:
         self._body = body
+        self._names = {json.dumps(name).encode(): name for name in names}
         self._at = _At.START
         self._position = 0
         self._depth = 0
-        self._in_model = False
+        self._name: str | None = None
         self._value_start = 0
-        self._spans: list[Span] = []
+        self._found: list[Member] = []
 
     def advance(self) -> None:
         """Reads on as far as the body goes. Raises `BodyError` as soon as it cannot be one JSON object."""
         while self._position < len(self._body) and _STEPS[self._at](self):
             pass
 
-    def finish(self) -> Sequence[Span]:
-        """The spans of all top-level `model` values, quotes included. Raises `BodyError` when the object is not closed
-        or one of them is not a string."""
+    def finish(self) -> Sequence[Member]:
+        """The members that were looked for, in their order. Raises `BodyError` when the object is not closed."""
         self.advance()
         if self._at is not _At.END:
             raise BodyError("it is not one complete JSON object")
-        if any(self._body[start] != 0x22 for start, _ in self._spans):
-            raise BodyError("the `model` field is not a string")
-        return self._spans
+        return self._found
 
     def _skip(self, expression: re.Pattern[bytes]) -> None:
         if match := expression.match(self._body, self._position):
@@ -150,7 +161,7 @@ class ModelScanner:
             raise BodyError("it is not a JSON object")
         if name is None:
             return False
-        self._in_model = _spells_model(name[0])
+        self._name = self._spelled(name[0])
         self._position = name.end()
         self._at = _At.COLON
         return True
@@ -210,15 +221,17 @@ class ModelScanner:
             self._depth += 1
             if self._depth > _DEPTH_LIMIT:
                 raise BodyError("it is nested too deeply")
-        else:
+        elif byte in b"]}":
             self._depth -= 1
             if self._depth == 0:
                 self._at = self._end_value()
+        else:
+            raise BodyError("it holds a value that is no JSON")
         return True
 
     def _end_value(self) -> _At:
-        if self._in_model:
-            self._spans.append((self._value_start, self._position))
+        if self._name is not None:
+            self._found.append(Member(self._name, self._value_start, self._position))
         return _At.AFTER_VALUE
 
     def _read_after_value(self) -> bool:
@@ -236,27 +249,26 @@ class ModelScanner:
             raise BodyError("something follows the JSON object")
         return False
 
+    def _spelled(self, name: bytes) -> str | None:
+        """Which of the names a member's name, quotes included, says, also when it is spelled with escapes."""
+        if b"\\" not in name:
+            return self._names.get(name)
+        try:
+            return self._names.get(json.dumps(json.loads(name)).encode())
+        except ValueError as error:
+            raise BodyError("the name of a member is not a valid JSON string") from error
 
-_STEPS: Mapping[_At, Callable[[ModelScanner], bool]] = {
-    _At.START: ModelScanner._read_start,
-    _At.FIRST_NAME: ModelScanner._read_name,
-    _At.NAME: ModelScanner._read_name,
-    _At.COLON: ModelScanner._read_colon,
-    _At.VALUE: ModelScanner._read_value,
-    _At.STRING: ModelScanner._read_string,
-    _At.SCALAR: ModelScanner._read_scalar,
-    _At.NESTED: ModelScanner._read_nested,
-    _At.NESTED_STRING: ModelScanner._read_string,
-    _At.AFTER_VALUE: ModelScanner._read_after_value,
-    _At.END: ModelScanner._read_end,
+
+_STEPS: Mapping[_At, Callable[[FieldScanner], bool]] = {
+    _At.START: FieldScanner._read_start,
+    _At.FIRST_NAME: FieldScanner._read_name,
+    _At.NAME: FieldScanner._read_name,
+    _At.COLON: FieldScanner._read_colon,
+    _At.VALUE: FieldScanner._read_value,
+    _At.STRING: FieldScanner._read_string,
+    _At.SCALAR: FieldScanner._read_scalar,
+    _At.NESTED: FieldScanner._read_nested,
+    _At.NESTED_STRING: FieldScanner._read_string,
+    _At.AFTER_VALUE: FieldScanner._read_after_value,
+    _At.END: FieldScanner._read_end,
 }
-
-
-def _spells_model(name: bytes) -> bool:
-    """Whether a member's name, quotes included, says `model`, also when it is spelled with escapes."""
-    if b"\\" not in name:
-        return name == b'"model"'
-    try:
-        return bool(json.loads(name) == "model")
-    except ValueError as error:
-        raise BodyError("the name of a member is not a valid JSON string") from error

@@ -1,4 +1,4 @@
-"""The rewrite of the top-level `model`, against the JSON parser of the standard library."""
+"""Finding top-level members, against the JSON parser of the standard library."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.gateway.body.model_field import BodyError, ModelScanner, find_plain, read_string
-from provisioner.gateway.body.request_body import BodyMemory, RequestBody
-from provisioner.gateway.refusal import RefusedError
+from provisioner.gateway.body.json_fields import BodyError, FieldScanner, Member, find_plain, read_value
 
 SPACE = st.text(" \t\n\r", max_size=3)
 NAMES = st.one_of(
@@ -70,12 +68,12 @@ def bodies(draw: st.DrawFn) -> tuple[bytes, list[tuple[str, str]]]:
 def scan(body: bytes, cuts: Sequence[int] = ()) -> list[bytes]:
     """The values that the scanner finds when the body arrives in pieces cut at `cuts`."""
     grown = bytearray()
-    scanner = ModelScanner(grown)
+    scanner = FieldScanner(grown, {"model"})
     edges = [0, *sorted({cut % (len(body) + 1) for cut in cuts}), len(body)]
     for start, end in itertools.pairwise(edges):
         grown += body[start:end]
         scanner.advance()
-    return [bytes(grown[start:end]) for start, end in scanner.finish()]
+    return [bytes(grown[start:end]) for _, start, end in scanner.finish()]
 
 
 @given(bodies(), st.lists(st.integers(0, 10_000), max_size=8))
@@ -92,29 +90,9 @@ def test_quick_proof_never_contradicts_the_scanner(made: tuple[bytes, list[tuple
     body, _ = made
     found = find_plain(body)
     if found is not None:
-        span, model = found
+        span, members = found
         assert [body[slice(*span)]] == scan(body)
-        assert model == json.loads(body)["model"]
-
-
-@given(bodies())
-def test_rewritten_body_differs_in_nothing_but_the_model(made: tuple[bytes, list[tuple[str, str]]]) -> None:
-    """Ledger: GW-05."""
-    body, members = made
-    request = RequestBody(b"application/json", 1_000_000, BodyMemory(10_000_000))
-    request.append(body)
-    try:
-        alias = request.model()
-    except RefusedError:
-        return
-    rewritten = request.rewritten("served/ü")
-    before, after = (
-        json.loads(text, object_pairs_hook=list, parse_float=str, parse_int=str) for text in (body, rewritten)
-    )
-    assert [(name, "served/ü" if name == "model" else value) for name, value in before] == after
-    assert alias == json.loads(body)["model"]
-    texts = [text.encode() for name, text in members if name == "model"]
-    assert len(rewritten) == len(body) + sum(len(json.dumps("served/ü")) - len(text) for text in texts)
+        assert members == json.loads(body)
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=4))
@@ -169,23 +147,29 @@ def test_long_string_in_many_pieces_is_read_once() -> None:
 @pytest.mark.parametrize("text", [b'"\\ud"', b'"\xff"', b'"a\nb"', b'"\\x"'])
 def test_model_that_is_no_valid_string_is_refused(text: bytes) -> None:
     with pytest.raises(BodyError):
-        read_string(text, (0, len(text)))
+        read_value(text, Member("model", 0, len(text)))
 
 
-def test_of_two_models_the_last_one_routes_and_both_are_rewritten() -> None:
-    request = RequestBody(b"application/json", 1000, BodyMemory(10_000_000))
-    request.append(b'{"model":"first","model":"second"}')
-    assert request.model() == "second"
-    assert request.rewritten("m") == b'{"model":"m","model":"m"}'
+@pytest.mark.parametrize(
+    "value", ["NaN", "Infinity", "-Infinity", "[1,NaN]", '{"a":[{"b":-Infinity}]}', "undefined", "'a'"]
+)
+def test_value_that_is_no_json_is_refused_at_any_depth(value: str) -> None:
+    body = f'{{"x":{value},"model":"a"}}'.encode()
+    for cuts in ((), range(len(body))):
+        with pytest.raises(BodyError):
+            scan(body, cuts)
+    assert find_plain(body) is None
 
 
-def test_scan_refuses_early_and_goes_on_where_it_stopped() -> None:
-    request = RequestBody(None, 1000, BodyMemory(10_000_000))
-    request.append(b'{"a":1,')
-    request.scan()
-    request.append(b'"model":"chat"}')
-    assert request.model() == "chat"
-    early = RequestBody(None, 1000, BodyMemory(10_000_000))
-    early.append(b"[1,2")
-    with pytest.raises(RefusedError):
-        early.scan()
+def test_words_in_strings_are_no_values() -> None:
+    assert scan(b'{"x":["NaN",{"Infinity":"-Infinity"}],"model":"a"}') == [b'"a"']
+
+
+def test_names_are_found_however_they_are_spelled() -> None:
+    body = bytearray(b'{"stre\\u0061m":true,"x":1,"max_tokens": 5 ,"max_tokens":6}')
+    found = FieldScanner(body, {"stream", "max_tokens"}).finish()
+    assert [(name, bytes(body[start:end])) for name, start, end in found] == [
+        ("stream", b"true"),
+        ("max_tokens", b"5"),
+        ("max_tokens", b"6"),
+    ]
