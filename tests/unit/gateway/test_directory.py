@@ -65,6 +65,14 @@ def test_route_of_no_tenant_is_every_caller_s() -> None:
     assert names(directory.visible(directory.stranger(None))) == ["general"]
 
 
+def test_what_is_every_caller_s_but_wants_a_key_is_not_shown_to_those_without() -> None:
+    """Ledger: GW-10."""
+    directory = Directory(make_snapshot(OPEN, replace(EVERYBODYS, is_open=False)))
+    stranger = directory.stranger(b"open.example.com")
+    assert names(directory.visible(stranger)) == ["open"]
+    assert status(directory, stranger, "general") == 401
+
+
 def test_where_there_are_no_keys_an_unknown_model_is_told_as_such() -> None:
     directory = Directory(replace(make_snapshot(EVERYBODYS), keys=()))
     assert status(directory, directory.stranger(None), "embedding") == 404
