@@ -124,6 +124,7 @@ def references(world: World) -> tuple[Reference, ...]:
     found += _of_ingresses(world)
     found += _of_authentications(world)
     found += _of_stores(world)
+    found += _of_security_policies(world)
     return tuple(item for item in found if item.name and not has_hole(item.name))
 
 
@@ -156,6 +157,17 @@ def _of_stores(world: World) -> Iterator[Reference]:
         for path in _ACCOUNT_OF_STORE:
             place = ("spec", "provider", *path)
             yield Reference(found, place, "ServiceAccount", _name(found.value, *place))
+
+
+def _of_security_policies(world: World) -> Iterator[Reference]:
+    """The Secrets of Envoy Gateway's SecurityPolicies in their own namespace."""
+    for found in world.of_kind("SecurityPolicy"):
+        places = [path for path, _ in items(found.value, "spec", "apiKeyAuth", "credentialRefs")]
+        places += [("spec", "basicAuth", "users"), ("spec", "oidc", "clientSecret")]
+        for path in places if found.group == "gateway.envoyproxy.io" else ():
+            reference = mapping(found.value, *path)
+            if reference.get("kind", "Secret") == "Secret" and "namespace" not in reference:
+                yield Reference(found, (*path, "name"), "Secret", _name(reference, "name"))
 
 
 _NAMED_FIELDS = {

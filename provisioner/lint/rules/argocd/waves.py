@@ -139,6 +139,7 @@ def hook_needs_later_object(world: World) -> Iterator[Hit]:
 
     PreSync hooks run to their end before any other object is applied. On the first sync the ConfigMap, Secret,
     ServiceAccount or volume claim that its pods mount does not exist, the hook never ends, and nothing is ever applied.
+    So it is with a hook of a later wave.
     """
     for group in _synced_together(world):
         known = _by_name(group)
@@ -147,13 +148,20 @@ def hook_needs_later_object(world: World) -> Iterator[Hit]:
                 continue
             for need in dict.fromkeys(_needs(found)):
                 other = known.get(need)
-                if other and not is_hook(other) and same_namespace(other.namespace, found.namespace):
+                is_later = other is not None and (not is_hook(other) or _comes_later(other, found))
+                if other and is_later and same_namespace(other.namespace, found.namespace):
                     yield Hit(
                         at=found,
                         path=("metadata", "annotations", "argocd.argoproj.io/hook"),
-                        message=f"running {found.title} before the sync: the sync makes what it needs: `{other.title}`",
+                        message=f"running {found.title} before the sync: what it needs comes later: `{other.title}`",
                         fix="make that object a PreSync hook of an earlier wave too, or the Job a Sync hook",
                     )
+
+
+def _comes_later(other: Object, found: Object) -> bool:
+    """Whether one hook before the sync comes in a later wave than another."""
+    phases = (annotation(other, "hook") or "").replace(" ", "").split(",")
+    return phases == ["PreSync"] and wave(other) > wave(found)
 
 
 @rule("sync-wave-waits-for-consumer", Severity.WARNING)

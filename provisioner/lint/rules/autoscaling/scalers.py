@@ -19,6 +19,7 @@ from provisioner.lint.joins.scaling import (
     scalers,
     target,
 )
+from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import is_known, look, text, whole
 from provisioner.lint.world import World, same_namespace
@@ -84,9 +85,11 @@ def scaler_target_missing(world: World) -> Iterator[Hit]:
             (found for kind in WORKLOADS if (found := world.find(kind, scaler.name, namespace=None)) is not None), None
         )
         hidden = not world.has(scaler.kind) or others_make_pods(world, scaler.at.namespace)
-        if same_name is None and hidden:
+        near = meant(scaler.name, [one.name for one in world.of_kind(scaler.kind) if one.folder == scaler.at.folder])
+        if same_name is None and hidden and near is None:
             continue
-        fix = f"there is {same_name.title}" if same_name else f"name a {scaler.kind} that exists"
+        fix = f"did you mean {near}?" if near else f"name a {scaler.kind} that exists"
+        fix = f"there is {same_name.title}" if same_name else fix
         message = f"scaling: no such target in the namespace: `{scaler.kind} {scaler.name}`"
         yield Hit(at=scaler.at, path=("spec", "scaleTargetRef"), message=message, fix=fix)
 

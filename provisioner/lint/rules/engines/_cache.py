@@ -78,6 +78,9 @@ def _claim(engine: Engine, world: World, volume: Any, name: str | None) -> tuple
     claimed = text(volume, "persistentVolumeClaim", "claimName")
     if claimed is not None:
         return world.find("PersistentVolumeClaim", claimed, namespace=engine.pod.namespace), ("spec",)
+    for path, item in items(engine.pod.spec, "volumes"):
+        if item is volume and mapping(volume, "ephemeral", "volumeClaimTemplate"):
+            return engine.pod.owner, (*engine.pod.at(*path), "ephemeral", "volumeClaimTemplate", "spec")
     if isinstance(look(volume, "ephemeral"), Mapping):
         return None, ()
     for path, template in items(engine.pod.owner.value, "spec", "volumeClaimTemplates"):

@@ -17,7 +17,7 @@ from provisioner.lint.rules.engines._metric_names import GPU_METRICS, KNOWN, REN
 from provisioner.lint.rules.engines._promql import OF_PREFIX
 from provisioner.lint.rules.engines._reach import monitors, port_number, service_ways
 from provisioner.lint.server_kinds import EngineKind
-from provisioner.lint.values import items, look, text
+from provisioner.lint.values import has_hole, items, look, text
 from provisioner.lint.world import Object, World
 
 _NAME = re.compile(r"(?<![\w:])(vllm|sglang|llamacpp):([A-Za-z0-9_:]+)(?![A-Za-z0-9_:*]|\.[*+])")
@@ -291,18 +291,22 @@ def engine_metrics_off(world: World) -> Iterator[Hit]:
 def monitor_on_unknown_path(world: World) -> Iterator[Hit]:
     """A monitor scrapes a path on which the engine has no metrics.
 
-    vLLM, SGLang, llama.cpp and Text Generation Inference have them at `/metrics`, on the port of their API.
+    vLLM, SGLang, llama.cpp and Text Generation Inference have them at `/metrics`, on the port of their API; NIM has
+    them at `/v1/metrics` as well.
     """
     for engine in engines(world):
-        if engine.profile.metric_prefix is None or engine.kind is EngineKind.TRITON or not engine.is_alone:
+        is_nim = engine.kind is EngineKind.NIM
+        has_own = engine.profile.metric_prefix is not None or is_nim
+        paths = ("/metrics", "/v1/metrics") if is_nim else ("/metrics",)
+        if not has_own or engine.kind is EngineKind.TRITON or not engine.is_alone:
             continue
         for monitor in dict.fromkeys(monitors(engine, world)):
             for field in ("podMetricsEndpoints", "endpoints"):
                 for path, item in items(monitor.value, "spec", field):
                     asked = text(item, "path")
-                    if asked is not None and asked.rstrip("/") != "/metrics":
+                    if asked is not None and not has_hole(asked) and asked.rstrip("/") not in paths:
                         message = f"scraping {engine.pod.owner.title}: {engine.kind} has no metrics at `{asked}`"
-                        fix = "set path to /metrics"
+                        fix = f"set path to {paths[-1]}"
                         yield Hit(at=monitor, path=(*path, "path"), message=message, fix=fix)
 
 

@@ -47,10 +47,10 @@ def ray_serve_config_malformed(world: World) -> Iterator[Hit]:
 
 @rule("ray-serve-config-refused", Severity.ERROR)
 def ray_serve_config_refused(world: World) -> Iterator[Hit]:
-    """Ray Serve refuses an application of a RayService: its import path, a prefix given twice, or reversed bounds.
+    """Ray Serve refuses an application of a RayService: its import path, a name or prefix, or reversed bounds.
 
-    `import_path` is `module:attribute`, two applications need route prefixes and names of their own, and min_replicas
-    may not be above max_replicas. The cluster starts, holds its GPUs and serves nothing.
+    `import_path` is `module:attribute`, two applications need route prefixes and names of their own, every deployment
+    has a name, and min_replicas may not be above max_replicas. The cluster starts, holds its GPUs and serves nothing.
     """
     for found in world.of_kind("RayService"):
         seen: set[tuple[str, str]] = set()
@@ -64,6 +64,9 @@ def _faults(application: Any) -> Iterator[tuple[str, str]]:
     path = text(application, "import_path")
     if path is not None and not re.search(r"[:.]", path):
         yield f"import_path names no module: `{path}`", "write module:attribute"
+    for _, deployment in items(application, "deployments"):
+        if not text(deployment, "name"):
+            yield "one of the deployments has no name: `deployments`", "give it the name that its code has"
     for deployment in _deployments_of(application):
         least, most = (whole(deployment, "autoscaling_config", f"{word}_replicas") for word in ("min", "max"))
         if least is not None and most is not None and least > most:
@@ -91,6 +94,27 @@ def _deployments_of(application: Any) -> Iterator[Any]:
         yield mapping(model, "deployment_config")
     for _, deployment in items(application, "deployments"):
         yield deployment
+
+
+@rule("ray-serve-replica-too-large", Severity.ERROR)
+def ray_serve_replica_too_large(world: World) -> Iterator[Hit]:
+    """A replica of Ray Serve wants more GPUs than any node of the cluster has.
+
+    An actor stands on one node: with `num_gpus` above those of every worker it stays pending for ever, and the service
+    never becomes ready.
+    """
+    for found in world.of_kind("RayService"):
+        templates = [_HEAD, *((*path, "template") for path, _ in items(found.value, *_GROUPS))]
+        pods = [PodTemplate(found, path) for path in templates]
+        has_others = any(not accelerators(pod).keys() <= set(GPU_RESOURCES) for pod in pods)
+        most = max(pod_gpus(pod) for pod in pods)
+        for application in _applications(found) if most and not has_others else ():
+            for _, deployment in items(application, "deployments"):
+                gpus = look(deployment, "ray_actor_options", "num_gpus")
+                if isinstance(gpus, int | float) and not isinstance(gpus, bool) and gpus > most:
+                    message = f"serving {found.name}: a replica wants {gpus:g} GPUs, a node has at most `{most}`"
+                    fix = "lower num_gpus, or give the workers more GPUs"
+                    yield Hit(at=found, path=_CONFIG, message=message, fix=fix)
 
 
 @rule("ray-serve-needs-more-workers", Severity.WARNING)

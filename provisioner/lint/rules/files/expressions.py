@@ -10,7 +10,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look
+from provisioner.lint.values import has_hole, items, look, text
 from provisioner.lint.world import Object, World
 
 _ADMISSION = ("object", "oldObject", "request", "params", "namespaceObject", "authorizer", "variables")
@@ -97,6 +97,28 @@ def expression_malformed(world: World) -> Iterator[Hit]:
         if trouble is not None:
             message = f"compiling expression: {trouble}: {shown(written)}"
             yield Hit(at=found, path=path, message=message, fix="correct the expression")
+
+
+_VARIABLE = re.compile(r"(?<![\w.])variables\.\??(\w+)")
+
+
+@rule("expression-variable-unknown", Severity.ERROR)
+def expression_variable_unknown(world: World) -> Iterator[Hit]:
+    """An expression of a policy reads a variable that the policy does not define.
+
+    The API server refuses the policy: `undefined field`. Variables are defined under `spec.variables`, and each sees
+    those before it.
+    """
+    for found, path, written, names in _expressions(world):
+        known = {text(item, "name") for _, item in items(found.value, "spec", "variables")}
+        if names is not _ADMISSION or found.kind not in _POLICIES or None in known:
+            continue
+        for name in dict.fromkeys(_VARIABLE.findall(_STRINGS.sub('""', written))):
+            if name not in known:
+                near = nearest_name(name, sorted(one for one in known if one))
+                message = f"compiling expression: the policy defines no variable `{name}`"
+                fix = f"did you mean {near}?" if near else "define it under spec.variables"
+                yield Hit(at=found, path=path, message=message, fix=fix)
 
 
 @rule("device-count-refused", Severity.ERROR)

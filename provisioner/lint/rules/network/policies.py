@@ -167,12 +167,15 @@ def network_address_with_host_bits(world: World) -> Iterator[Hit]:
 
     `10.0.0.5/16` is all of 10.0.0.0/16; whoever meant one address writes /32. The API server only warns.
     """
-    for peer, network, _ in _blocks(world):
-        written = str(look(peer.value, "ipBlock", "cidr")).partition("/")[0]
-        if ipaddress.ip_address(written) != network.network_address:
-            message = f"reading address: {shown(f'{written}/{network.prefixlen}')} means all of {network}"
-            fix = f"write {network}, or {written}/{network.max_prefixlen} for the one address"
-            yield Hit(at=peer.policy.object, path=(*peer.path, "ipBlock", "cidr"), message=message, fix=fix)
+    for peer, network, holes in _blocks(world):
+        places: list[tuple[FieldPath, Any]] = [(("ipBlock", "cidr"), network)]
+        places += [(("ipBlock", "except", index), hole) for index, hole in enumerate(holes) if hole is not None]
+        for place, one in places:
+            written = str(look(peer.value, *place)).partition("/")[0]
+            if ipaddress.ip_address(written) != one.network_address:
+                message = f"reading address: {shown(f'{written}/{one.prefixlen}')} means all of {one}"
+                fix = f"write {one}, or {written}/{one.max_prefixlen} for the one address"
+                yield Hit(at=peer.policy.object, path=(*peer.path, *place), message=message, fix=fix)
 
 
 @rule("network-exception-outside", Severity.ERROR)

@@ -21,6 +21,7 @@ from provisioner.lint.world import Object, World
 
 _PREFIX = "nginx.ingress.kubernetes.io/"
 _TIMEOUTS = ("proxy-read-timeout", "proxy-send-timeout", "proxy-connect-timeout", "proxy-next-upstream-timeout")
+_SIZES = ("proxy-body-size", "proxy-buffer-size", "client-body-buffer-size", "proxy-max-temp-file-size")
 _SHORTEST_GENERATION_SECONDS = 60
 _ANNOTATIONS = (
     *_TIMEOUTS,
@@ -179,6 +180,21 @@ def ingress_timeout_malformed(world: World) -> Iterator[Hit]:
                     message=f"reading `{name}`: it is no whole number of seconds in quotes: `{value}`",
                     fix='write seconds without a unit, such as `"600"`',
                 )
+
+
+@rule("ingress-size-malformed", Severity.ERROR)
+def ingress_size_malformed(world: World) -> Iterator[Hit]:
+    """A size of ingress-nginx is written as nginx does not read it.
+
+    nginx takes digits with k, m or g behind them, such as `64m`; `64MB` or `64Mi` ends the check of the configuration,
+    and the controller keeps the old one for all Ingresses.
+    """
+    for ingress in ingresses(world):
+        for name in _SIZES:
+            value = literal(ingress.value, *_path(name))
+            if value is not None and not re.fullmatch(r"[0-9]+[kKmMgG]?", value):
+                message = f"reading `{name}`: nginx reads no such size: `{value}`"
+                yield Hit(at=ingress, path=_path(name), message=message, fix="write such as 64m")
 
 
 @rule("ingress-body-limit", Severity.INFO)

@@ -138,8 +138,14 @@ def listener_certificate_unknown(world: World) -> Iterator[Hit]:
     """Nobody makes the certificate that a listener names.
 
     The folder has Certificates of cert-manager in that namespace, but none writes this Secret, and no Secret of that
-    name is there. The listener gets ResolvedRefs False, reason InvalidCertificateRef, and is not programmed.
+    name is there; or it is made in another namespace, which the reference does not name. The listener gets ResolvedRefs
+    False, reason InvalidCertificateRef, and is not programmed.
     """
+    everywhere = {
+        text(found.value, "spec", "secretName") or found.name: found.namespace
+        for found in world.of_kind("Certificate")
+        if found.namespace
+    }
     for one in _listeners(world):
         if any(key in one.owner.annotations for key in _ISSUER_ANNOTATIONS):
             continue
@@ -147,12 +153,14 @@ def listener_certificate_unknown(world: World) -> Iterator[Hit]:
             home = namespace or one.owner.namespace
             made = [text(found.value, "spec", "secretName") or found.name for found in _certificates(world, home)]
             is_there = any(world.find(kind, name, namespace=home) for kind in ("Secret", *_SECRET_MAKERS))
-            if made and name not in made and not is_there:
+            other = everywhere.get(name) if home is not None else None
+            if (made or other) and name not in made and not is_there:
+                fix = f"name one of: {', '.join(sorted(set(made)))}"
                 yield Hit(
                     at=one.owner,
                     path=path,
                     message=f"taking certificate: no Certificate of the namespace writes the Secret: `{name}`",
-                    fix=f"name one of: {', '.join(sorted(set(made)))}",
+                    fix=f"write `namespace: {other}`, and let a ReferenceGrant there allow it" if other else fix,
                 )
 
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.capacity import gpu_capacity, pod_gpus
 from provisioner.lint.joins.pods import every_pod, may_hold_tenants
 from provisioner.lint.joins.quantities import accelerators, is_accelerator, plain, pod_total
 from provisioner.lint.joins.scaling import replicas
@@ -176,6 +177,23 @@ def replicas_need_more_gpus(world: World) -> Iterator[Hit]:
             )
             fix = "add nodes to the pool, or run fewer replicas"
             yield Hit(at=at, path=("spec", "replicas"), message=message, fix=fix)
+
+
+@rule("replicas-beyond-pool-limits", Severity.ERROR)
+def replicas_beyond_pool_limits(world: World) -> Iterator[Hit]:
+    """The replicas of a workload need more GPUs than the node pools may ever hold together.
+
+    A dynamic pool grows to its `limits` and no further: the last replicas stay Pending for ever.
+    """
+    for pod in world.pods:
+        count, each = replicas(world, pod.owner), pod_gpus(pod)
+        if count is None or not each or pod.owner.kind == "LeaderWorkerSet":
+            continue
+        need, capacity = count.least * each, gpu_capacity(world, pod)
+        if capacity is not None and capacity.source.startswith("the node pools") and need > capacity.count:
+            message = f"placing replicas: they need {need} GPUs, {capacity.source} `{capacity.count}`"
+            fix = "raise the limits of the pool, or run fewer replicas"
+            yield Hit(at=pod.owner, path=("spec", "replicas"), message=message, fix=fix)
 
 
 def _able(world: World, pod: PodTemplate) -> tuple[Nodes, ...]:

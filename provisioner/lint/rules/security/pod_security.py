@@ -13,7 +13,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.pods import may_hold_tenants
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import Hole, items, look, mapping, text
-from provisioner.lint.world import Container, PodTemplate, World
+from provisioner.lint.world import Container, Object, PodTemplate, World
 
 _PREFIX = "pod-security.kubernetes.io/"
 _LABELS = ("enforce", "audit", "warn", "enforce-version", "audit-version", "warn-version")
@@ -71,18 +71,26 @@ def pod_security_label_unknown(world: World) -> Iterator[Hit]:
     Labels are free text, so the API server accepts every one; the admission plug-in only knows enforce, audit,
     warn, their versions, and the levels privileged, baseline and restricted.
     """
-    for space in world.of_kind("Namespace"):
-        for key, value in mapping(space.value, "metadata", "labels").items():
+    for space, place in _labelled(world):
+        for key, value in mapping(space.value, *place).items():
             name = key.removeprefix(_PREFIX) if isinstance(key, str) and key.startswith(_PREFIX) else None
             if name is None or isinstance(value, Hole):
                 continue
-            path: FieldPath = ("metadata", "labels", key)
+            path: FieldPath = (*place, key)
             if name not in _LABELS:
                 fix = f"did you mean `{_PREFIX}{nearest_name(name, _LABELS) or 'enforce'}`?"
                 yield Hit(at=space, path=path, message=f"isolating namespace: there is no label {shown(key)}", fix=fix)
             elif "version" not in name and value not in _LEVELS:
                 message = f"isolating namespace: there is no level {shown(str(value))}"
                 yield Hit(at=space, path=path, message=message, fix=f"use one of: {', '.join(_LEVELS)}")
+
+
+def _labelled(world: World) -> Iterator[tuple[Object, FieldPath]]:
+    """Where the labels of namespaces stand: their own, and those that Argo CD puts on what it makes."""
+    yield from ((space, ("metadata", "labels")) for space in world.of_kind("Namespace"))
+    managed = ("syncPolicy", "managedNamespaceMetadata", "labels")
+    yield from ((app, ("spec", *managed)) for app in world.of_kind("Application"))
+    yield from ((app, ("spec", "template", "spec", *managed)) for app in world.of_kind("ApplicationSet"))
 
 
 def _level(world: World, pod: PodTemplate) -> str | None:
