@@ -15,12 +15,14 @@ from provisioner.domain.snapshot import KeyDigest, Route, Snapshot
 from provisioner.gateway.refusal import Refusal, RefusedError, forbidden, unauthenticated, unknown_model
 
 _ANY_HOST = ""
+_NOBODY = KeyDigest(digest="", tenant="")
 
 
 class Directory:
     """Keys by digest, routes by tenant and alias, and what is open to callers without a key.
 
-    These stand as a key without a digest, which opens no door but those of open routes.
+    These stand as a key without a digest, which opens no door but those of open routes; a snapshot that has one tells
+    what all of them together may send.
     """
 
     __slots__ = ("_keys", "_routes", "_strangers", "_tenants", "snapshot")
@@ -32,7 +34,7 @@ class Directory:
         self._tenants: dict[str, list[Route]] = {}
         for route in snapshot.routes:
             self._tenants.setdefault(route.tenant, []).append(route)
-        self._strangers = _strangers(snapshot.routes)
+        self._strangers = _strangers(snapshot.routes, self._keys.pop("", _NOBODY))
 
     def key(self, secret: bytes) -> KeyDigest | None:
         """The key of which `secret` is the secret, expired or not; None for a secret nobody has."""
@@ -87,14 +89,14 @@ def is_expired(key: KeyDigest, clock: Clock) -> bool:
     return key.expires_at is not None and clock.now() >= key.expires_at
 
 
-def _strangers(routes: Iterable[Route]) -> dict[str, KeyDigest]:
+def _strangers(routes: Iterable[Route], nobody: KeyDigest) -> dict[str, KeyDigest]:
     """What stands for callers without a key, by the host name under which they ask."""
     strangers: dict[str, KeyDigest] = {}
     for route in routes:
         if not route.is_open:
             continue
         if not route.tenant:
-            strangers[_ANY_HOST] = KeyDigest(digest="", tenant="")
+            strangers[_ANY_HOST] = nobody
         elif route.hostname:
             host = route.hostname.lower()
             others = strangers[host].endpoints or () if host in strangers else ()

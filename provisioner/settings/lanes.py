@@ -33,8 +33,10 @@ VARIABLES: Mapping[str, str] = {
     "reaches the gateway may use it",
     "TENANTRY_ANONYMOUS": "`on` says that everybody may use a gateway without a keys file that listens on more than "
     "this machine; default: off",
-    "RATE_LIMIT_RPM": "requests in a minute for each key; 0 is no bound; default: 0",
-    "RATE_LIMIT_TPM": "tokens in a minute for each key; 0 is no bound; default: 0",
+    "RATE_LIMIT_RPM": "requests in a minute for each key, or for all callers where there are no keys; 0 is no bound; "
+    "default: 0",
+    "RATE_LIMIT_TPM": "tokens in a minute for each key, or for all callers where there are no keys; 0 is no bound; "
+    "default: 0",
     "MAX_TOKENS_LIMIT": "tokens that one request may ask for; 0 is no bound; default: 0",
     "CORE_ROUTER_IDENTITY_KEY": "secret that signs claims of priority; without it nobody is interactive",
 }

@@ -105,3 +105,16 @@ async def test_request_that_finds_no_place_in_the_queue_has_used_its_part(stage:
     assert (await stage.chat()).status == 503
     assert (await stage.chat()).status == 429
     running.cancel()
+
+
+async def test_callers_without_a_key_share_what_one_may_send(stage: Stage) -> None:
+    nobody = KeyDigest(digest="", tenant="", allowance=Allowance(requests_per_minute=2))
+    route = replace(make_route(stage.backend, tenant=""), is_open=True)
+    await stage.publish(replace(make_snapshot(route, version=3), keys=(nobody,)))
+
+    async def ask() -> Answer:
+        return await stage.send("POST", "/v1/chat/completions", data=b'{"model":"chat"}')
+
+    assert limits(await ask())["remaining-requests"] == "1"
+    assert [(await ask()).status for _ in range(2)] == [200, 429]
+    assert (await stage.send("POST", "/v1/chat/completions", data=b'{"model":"other"}')).status == 404

@@ -49,7 +49,8 @@ class StandaloneSource:
         """Publishes the first snapshot. Raises `RejectedError` for a keys file that cannot be used."""
         file = self._standalone.keys_file
         if file is None:
-            self._use(())
+            allowance = self._standalone.allowance
+            self._use(() if allowance is None else (KeyDigest(digest="", tenant="", allowance=allowance),))
             return
         try:
             self._stamp = _stamp(file)
