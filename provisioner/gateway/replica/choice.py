@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from provisioner.domain.snapshot import Backend, Balance, Route, Snapshot
 from provisioner.gateway.operator.counters import Counters
@@ -18,6 +18,8 @@ from provisioner.gateway.replica.turns import Replica, Turns
 
 _log = logging.getLogger(__name__)
 
+_ROUTES_PER_SLICE = 50
+
 
 class Replicas:
     """What is known of all replicas. `balance` holds for routes that say nothing."""
@@ -25,9 +27,12 @@ class Replicas:
     def __init__(self, balance: Balance, counters: Counters) -> None:
         self._balance: Balance = balance
         self._counters = counters
-        self.snapshot: Snapshot | None = None
-        """The present one; its routes are known by their identity."""
+        self.surveyed: Snapshot | None = None
+        """The last one of which every replica is known."""
+        self._survey: Iterator[None] = iter(())
         self._by_route: dict[int, Turns] = {}
+        """By the identity of routes, which are kept beside it for that."""
+        self._kept: list[Route] = []
         self._turns: dict[str, list[Turns]] = {}
         """By endpoint; one for all routes of an endpoint that have the same replicas."""
         self._replicas: dict[tuple[str, str], Replica] = {}
@@ -39,47 +44,68 @@ class Replicas:
         """By endpoint, those that ask for a local router, and their first route."""
 
     def use(self, snapshot: Snapshot) -> None:
-        """Takes the replicas of a new snapshot and forgets those that are gone."""
-        before, known = self._turns, self._replicas
-        self.snapshot, self._by_route, self._turns, self._replicas = snapshot, {}, {}, {}
-        self.cache_aware = {}
-        for route in snapshot.routes:
-            members = [self._member(known, backend, route) for backend in route.backends]
-            own = self._turns.setdefault(route.endpoint, [])
-            balance = route.balance or self._balance
-            for turns in (*own, *before.get(route.endpoint, ())):
-                if turns.backends == route.backends and turns.balance == balance and turns.members == members:
-                    break
-            else:
-                turns = Turns(route.backends, members, balance)
-            self._by_route[id(route)] = turns
-            if balance == "cache-aware":
-                self.cache_aware.setdefault(route.endpoint, (route, turns))
+        """Takes the replicas of a new snapshot and forgets those that are gone.
+
+        A route is taken up when it is first asked for. All others follow, a few with each `tick`: thousands at once
+        would hold up requests.
+        """
+        self._by_route, self._kept = {}, []
+        self._survey = self._look_over(snapshot)
+        next(self._survey, None)
+
+    def _look_over(self, snapshot: Snapshot) -> Iterator[None]:
+        """Goes through the routes in slices; at the end exactly what they name is known."""
+        turns_now: dict[str, list[Turns]] = {}
+        replicas_now: dict[tuple[str, str], Replica] = {}
+        cache_aware: dict[str, tuple[Route, Turns]] = {}
+        for number, route in enumerate(snapshot.routes, 1):
+            turns = self._by_route.get(id(route)) or self._adopt(route)
+            own = turns_now.setdefault(route.endpoint, [])
             if turns not in own:
                 own.append(turns)
-                for member in members:
-                    member.turns.append(turns)
-        self._returning = {replica for replica in self._replicas.values() if replica.health.returned_at is not None}
+                for backend, replica in zip(route.backends, turns.members, strict=True):
+                    if replica.name not in replicas_now:
+                        replicas_now[replica.name] = replica
+                        replica.backend, replica.route, replica.turns = backend, route, []
+                    if turns not in replica.turns:
+                        replica.turns.append(turns)
+                turns.renew()
+            if turns.balance == "cache-aware":
+                cache_aware.setdefault(route.endpoint, (route, turns))
+            if number % _ROUTES_PER_SLICE == 0:
+                yield
+        self._turns, self._replicas, self.cache_aware = turns_now, replicas_now, cache_aware
+        self._returning = {replica for replica in self._returning if self.knows(replica)}
+        self.surveyed = snapshot
 
-    def _member(self, known: Mapping[tuple[str, str], Replica], backend: Backend, route: Route) -> Replica:
+    def _adopt(self, route: Route) -> Turns:
+        """The order of a route that is asked for for the first time."""
+        own = self._turns.setdefault(route.endpoint, [])
+        balance = route.balance or self._balance
+        for turns in own:
+            if turns.balance == balance and turns.backends == route.backends:
+                break
+        else:
+            members = [self._member(backend, route) for backend in route.backends]
+            turns = Turns(route.backends, members, balance)
+            own.append(turns)
+            for member in members:
+                member.turns.append(turns)
+        self._by_route[id(route)] = turns
+        self._kept.append(route)
+        return turns
+
+    def _member(self, backend: Backend, route: Route) -> Replica:
         name = backend.host, backend.address
         member = self._replicas.get(name)
         if member is None:
-            member = known.get(name) or Replica(backend, route)
-            member.backend, member.route, member.turns = backend, route, []
-            self._replicas[name] = member
+            member = self._replicas[name] = Replica(backend, route)
         return member
 
     def in_turn(self, route: Route) -> Sequence[Backend]:
         """The healthy replicas of `route` in the order in which this request may try them."""
         turns = self._by_route.get(id(route))
-        if turns is not None:
-            return turns.take()
-        return tuple(backend for backend in route.backends if not self._is_out(backend))  # of a snapshot before this
-
-    def _is_out(self, backend: Backend) -> bool:
-        replica = self._replicas.get((backend.host, backend.address))
-        return replica is not None and replica.health.is_out
+        return (turns or self._adopt(route)).take()
 
     # What the exchange tells.
 
@@ -158,7 +184,7 @@ class Replicas:
 
     def knows(self, replica: Replica) -> bool:
         """Whether the present snapshot names it."""
-        return self._replicas.get((replica.backend.host, replica.backend.address)) is replica
+        return self._replicas.get(replica.name) is replica
 
     def probe_passed(self, replica: Replica) -> None:
         """A probe found nothing wrong."""
@@ -175,7 +201,8 @@ class Replicas:
         self.tick(now)
 
     def tick(self, now: float) -> None:
-        """Lets the shares of those that are back grow."""
+        """Lets the shares of those that are back grow, and goes on with what a new snapshot brought."""
+        next(self._survey, None)
         for replica in tuple(self._returning):
             replica.health = replica.health.at(now)
             if replica.health.returned_at is None:

@@ -61,7 +61,7 @@ class Probes:
             while True:
                 now = loop.time()
                 self._replicas.tick(now)
-                if self._seen is not self._replicas.snapshot:
+                if self._seen is not self._replicas.surveyed:
                     self._enlist(now)
                 self._begin_due(now)
                 await asyncio.sleep(min(_PAUSE_SECONDS, self._rules.interval_seconds / 4))
@@ -75,16 +75,13 @@ class Probes:
 
     def _enlist(self, now: float) -> None:
         """Takes up the replicas of a new snapshot and drops those that are gone."""
-        self._seen = self._replicas.snapshot
-        before, self._probes = self._probes, {}
-        for replica in self._replicas.known:
-            probe = before.pop(replica, None)
-            if probe is None:
-                probe = Probe(replica, self._dialer, self._secret)
-                self._put(probe, now + self._random.random() * self._rules.interval_seconds)
-            self._probes[replica] = probe
-        for probe in before.values():
-            probe.close()
+        self._seen = self._replicas.surveyed
+        known = set(self._replicas.known)
+        for replica in known - self._probes.keys():
+            self._probes[replica] = probe = Probe(replica, self._dialer, self._secret)
+            self._put(probe, now + self._random.random() * self._rules.interval_seconds)
+        for replica in self._probes.keys() - known:
+            self._probes.pop(replica).close()
 
     def _is_current(self, probe: Probe) -> bool:
         return self._probes.get(probe.replica) is probe and self._replicas.knows(probe.replica)

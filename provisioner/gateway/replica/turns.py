@@ -20,9 +20,11 @@ TRIES = 16
 class Replica:
     """What is known of one replica: as `route`, the first that names it, has it."""
 
-    __slots__ = ("backend", "credit", "health", "outstanding", "route", "share", "turns")
+    __slots__ = ("backend", "credit", "health", "name", "outstanding", "route", "share", "turns")
 
     def __init__(self, backend: Backend, route: Route) -> None:
+        self.name = backend.host, backend.address
+        """By which it is known again."""
         self.backend = backend
         self.route = route
         self.health = Health()

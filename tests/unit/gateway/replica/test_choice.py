@@ -32,6 +32,11 @@ def use(replicas: Replicas, *routes: Route) -> None:
     replicas.use(Snapshot(version=1, created_at=NOW, routes=routes, keys=()))
 
 
+def is_surveyed(replicas: Replicas, routes: int) -> bool:
+    """Whether all of a snapshot with so many routes is known."""
+    return replicas.surveyed is not None and len(replicas.surveyed.routes) == routes
+
+
 def fail(replicas: Replicas, backend: Backend, times: int = 3) -> None:
     """Fails requests on `backend`."""
     for _ in range(times):
@@ -179,3 +184,35 @@ def test_targets_that_are_no_replicas_are_nobody_s_business() -> None:
     replicas = make_replicas(make_route(A))
     fail(replicas, C)
     assert replicas.by_state() == {"up": 1, "returning": 0, "out": 0}
+
+
+def test_thousands_of_routes_are_taken_up_a_few_at_a_time_and_the_first_to_be_asked_for_at_once() -> None:
+    """A snapshot that is taken into use holds up no request."""
+    backends = [Backend(host=f"r{n}.example.com", address="10.0.0.1:443") for n in range(1000)]
+    routes = [make_route(backend, endpoint=f"ep-{n}") for n, backend in enumerate(backends)]
+    replicas = make_replicas(*routes)
+    assert not is_surveyed(replicas, 1000)
+    assert sum(replicas.by_state().values()) < 100
+    assert list(replicas.in_turn(routes[999])) == [backends[999]]
+    fail(replicas, backends[999])
+    ticks = 0
+    while not is_surveyed(replicas, 1000):
+        replicas.tick(0.0)
+        ticks += 1
+    assert ticks >= 10
+    assert replicas.by_state() == {"up": 999, "returning": 0, "out": 1}
+    assert list(replicas.in_turn(routes[999])) == []
+
+
+def test_replica_that_goes_out_while_a_snapshot_is_taken_up_is_out_afterwards() -> None:
+    others = [make_route(Backend(host=f"r{n}.example.com", address="a:1"), endpoint=f"ep-{n}") for n in range(200)]
+    first, last = make_route(A, B, endpoint="ep-first"), make_route(A, C, endpoint="ep-last")
+    replicas = make_replicas(first, last)
+    use(replicas, first, *others, last)
+    fail(replicas, A)
+    while not is_surveyed(replicas, 202):
+        replicas.tick(0.0)
+    assert (list(replicas.in_turn(first)), list(replicas.in_turn(last))) == ([B], [C])
+    use(replicas, last)
+    replicas.tick(0.0)
+    assert {replica.backend for replica in replicas.known} == {A, C}
