@@ -122,7 +122,8 @@ class Children:
                 break
         else:
             raise RetryableError(f"ending child `{name}`: it survives SIGKILL, pid: {child.pid}")
-        self._processes.pop(name, None)
+        if (ended := self._processes.pop(name, None)) is not None:
+            ended.wait()  # it let go of its lock, so this only takes its exit status
         shutil.rmtree(self._folder / name, ignore_errors=True)
 
     async def end_all(self, *, grace_seconds: float) -> None:
