@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from provisioner.gateway.config import UsageRecording
 from tests.gateway.conftest import Stage, StageMaker, until
-from tests.gateway.stub import SECRET, Received, Script
+from tests.gateway.stub import SECRET, Received, Script, make_route, make_snapshot
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
 JSON = "application/json"
@@ -86,7 +87,7 @@ async def test_stream_with_a_usage_chunk_is_told_by_its_tokens(stage: Stage) -> 
     told = await record(stage)
     assert (told["prompt_tokens"], told["completion_tokens"], told["finish_reason"]) == (9, 4, "stop")
     assert (told["status"], told["outcome"]) == (200, "ok")
-    assert 0 < told["ttfb_ms"] <= told["duration_ms"]
+    assert 0 <= told["ttfb_ms"] <= told["duration_ms"]
     assert told["bytes_out"] == len(answer.body)
 
 
@@ -117,6 +118,8 @@ async def test_stream_without_one_is_null_and_not_0(stage: Stage) -> None:
 async def test_every_kind_of_answer_is_told(
     stage: Stage, path: str, content_type: str, body: object, tokens: tuple[int | None, int | None]
 ) -> None:
+    if path == "embeddings":
+        await stage.publish(make_snapshot(replace(make_route(stage.backend), kind="embedding"), version=3))
     text = event(body) if content_type == EVENTS else json.dumps(body).encode()
     stage.replica.script = answers(text, content_type)
     sent = {"data": b'{"model":"chat"}', "headers": {"X-API-Key": SECRET, "Content-Type": JSON}}
@@ -175,3 +178,80 @@ async def test_caller_who_leaves_is_told_apart_from_a_replica_that_breaks_off(st
     with pytest.raises(Exception, match="payload"):
         await stage.chat()
     assert (await record(stage, 2))["outcome"] == "upstream_failed"
+
+
+async def engine(request: Received, writer: asyncio.StreamWriter) -> None:
+    """An engine that tells the usage of a stream to whoever asks for it."""
+    asked = json.loads(request.body)
+    asks = (asked.get("stream_options") or {}).get("include_usage") is True
+    await answers(CHAT + (event(EXTRA) if asks else b"") + DONE, EVENTS)(request, writer)
+
+
+@pytest.fixture
+async def asking(make_stage: StageMaker, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A stage whose gateway asks the engine for the usage of every stream, as it does unless it is told otherwise."""
+    async with make_stage(usage=UsageRecording(file=tmp_path / "usage.jsonl")) as stage:
+        stage.replica.script = engine
+        yield stage
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "completions"])
+async def test_engine_is_asked_for_what_the_caller_did_not_ask_and_the_caller_does_not_get_it(
+    asking: Stage, path: str
+) -> None:
+    """MET-06: a stream whose caller did not ask for usage has its tokens told, and the same bytes."""
+    sent = b'{"model":"chat", "big": 12345678901234567890.10, "stream":true}'
+    headers = {"X-API-Key": SECRET, "Content-Type": JSON, "Accept-Encoding": "gzip"}
+    assert (await asking.send("POST", f"/v1/{path}", data=sent, headers=headers)).body == CHAT + DONE
+    told = await record(asking)
+    assert (told["prompt_tokens"], told["completion_tokens"], told["finish_reason"]) == (9, 4, "stop")
+    assert told["bytes_out"] == len(CHAT + DONE)
+    assert 0 <= told["ttfb_ms"] <= told["ttft_ms"] <= told["duration_ms"]
+    [received] = asking.replica.received
+    assert json.loads(received.body)["stream_options"] == {"include_usage": True}
+    assert b'"big": 12345678901234567890.10' in received.body
+    assert received.header("accept-encoding") == "identity"
+
+
+async def test_caller_who_asks_gets_what_it_asked_for(asking: Stage) -> None:
+    body = {"model": "chat", "stream": True, "stream_options": {"include_usage": True}}
+    answer = await asking.chat(body)
+    assert answer.body == CHAT + event(EXTRA) + DONE
+    assert (await record(asking))["completion_tokens"] == 4
+
+
+async def test_request_is_left_alone_when_the_operator_wants_that(stage: Stage) -> None:
+    """USAGE_INJECT=off: tokens are null."""
+    stage.replica.script = engine
+    sent = b'{"model":"chat","stream":true}'
+    assert (await stage.chat(sent)).body == CHAT + DONE
+    assert (await record(stage))["completion_tokens"] is None
+    assert stage.replica.received[0].body == b'{"model":"served/chat","stream":true}'
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("responses", {"model": "chat", "stream": True}),
+        ("chat/completions", {"model": "chat"}),
+        ("chat/completions", {"model": "chat", "stream": False}),
+        ("rerank", {"model": "chat", "stream": True}),
+    ],
+)
+async def test_engine_is_asked_only_for_what_it_knows(asking: Stage, path: str, body: object) -> None:
+    await asking.send("POST", f"/v1/{path}", data=json.dumps(body), headers={"X-API-Key": SECRET, "Content-Type": JSON})
+    assert "stream_options" not in json.loads(asking.replica.received[0].body)
+
+
+async def test_official_client_sees_a_stream_as_any_other(asking: Stage) -> None:
+    """GW-09: a client that did not ask for usage meets no chunk without choices; one that did gets the usage."""
+    openai = pytest.importorskip("openai", reason="needs openai: pip install 'tenantry[demo]'")
+    async with openai.AsyncOpenAI(base_url=f"{asking.url}/v1", api_key=SECRET, max_retries=0) as client:
+        plain = {"model": "chat", "messages": [{"role": "user", "content": "Hello"}], "stream": True}
+        chunks = [chunk async for chunk in await client.chat.completions.create(**plain)]
+        assert "".join(chunk.choices[0].delta.content for chunk in chunks) == "Hello"
+        assert not any(chunk.usage for chunk in chunks)
+        options = {"include_usage": True}
+        chunks = [one async for one in await client.chat.completions.create(**plain, stream_options=options)]
+        assert chunks[-1].usage.completion_tokens == 4
+    assert (await record(asking, 2))["prompt_tokens"] == 9
