@@ -48,6 +48,7 @@ KEY_NAME = "demo"
 QUESTION = "What is the capital of France, and what is it famous for?"
 MAX_TOKENS = 40
 READY_SECONDS = 300.0
+_LOOK_SECONDS = 1.0
 _LEFT = ("Deleting", "Failed")
 
 console = Console(stderr=True, highlight=False)
@@ -95,7 +96,7 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
             _delete(laptop, timing)
         else:
             _invite(laptop, endpoint, secret)
-            signal.pause()
+            _stay_up(laptop)
     except KeyboardInterrupt:
         console.print("\n[dim]stopping; the endpoint is still there when you start again[/dim]")
         return 0
@@ -258,7 +259,7 @@ def _invite(laptop: Laptop, endpoint: EndpointView, secret: str) -> None:
         "endpoint URL": endpoint.url,
         "model": endpoint.model.alias,
         "API key": secret,
-        "REST API": f"{settings.url}/docs",
+        "REST API": f"{settings.url}/openapi.json",
         "Kubernetes API": f"http://127.0.0.1:{laptop.ports.control_plane}",
         "state": str(laptop.state),
     }
@@ -267,6 +268,17 @@ def _invite(laptop: Laptop, endpoint: EndpointView, secret: str) -> None:
     console.print("\nTry next, in a second terminal:")
     for command in _commands(laptop, secret):
         console.print(f"  {command}", soft_wrap=True)
+
+
+def _stay_up(laptop: Laptop) -> None:
+    """Until Ctrl-C: a process that ends is started again. Raises what starting it raises, with the log's last lines."""
+    while True:
+        time.sleep(_LOOK_SECONDS)
+        for name in laptop.ended():
+            log = laptop.child(name).log
+            console.print(f"[yellow]![/yellow] {name} has ended (its log: {log}); starting it again", soft_wrap=True)
+            laptop.restart(name)
+            console.print(f"[green]✓[/green] {name} answers again")
 
 
 def _commands(laptop: Laptop, secret: str) -> list[str]:

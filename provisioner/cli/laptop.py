@@ -132,6 +132,10 @@ class Laptop:
         """The names of the processes that run."""
         return [name for name in self._children.names() if self._children.child(name).is_alive()]
 
+    def ended(self) -> list[str]:
+        """The names of the processes that ought to run and do not."""
+        return [name for name in PROCESSES if not self._children.child(name).is_alive()]
+
     def pids(self) -> list[int]:
         """Their process ids."""
         return [pid for name in self.living() if (pid := self._children.child(name).pid) is not None]

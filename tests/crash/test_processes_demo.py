@@ -71,6 +71,13 @@ def kill_all(state: Path) -> None:
         time.sleep(0.02)
 
 
+def process_of(state: Path, name: str) -> int:
+    """The process id of the command of this name."""
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in of_installation(state)}
+    [found] = [pid for pid, command in commands.items() if command[1:4] == [b"-m", b"provisioner.cli", name.encode()]]
+    return found
+
+
 def shown(said: str, name: str) -> str:
     """A value of the table that the demo ends with."""
     return next(line.split()[-1] for line in said.splitlines() if line.strip().startswith(name))
@@ -94,6 +101,9 @@ def test_killed_demo_is_followed_by_one_that_goes_on_with_its_endpoint(state: Pa
     assert twice.returncode == 1
     assert "another process holds it" in twice.stderr and "hint: " in twice.stderr
     url = shown(before, "endpoint URL")
+    assert ask(url, "chat", shown(before, "API key")) == 200
+    os.kill(process_of(state, "serve"), signal.SIGKILL)
+    second.wait_for("serve answers again")
     assert ask(url, "chat", shown(before, "API key")) == 200
     kill_all(state)
     second.process.wait()
