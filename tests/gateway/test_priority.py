@@ -80,7 +80,7 @@ async def test_signed_assertion_jumps_the_queue(make_stage: StageMaker) -> None:
         await stage.publish(one_slot(stage))
         assert await order_of(stage, claim(assertion())) == JUMPS
         audiences = assertion(aud=["other", "model-router"])
-        assert await order_of(stage, claim(audiences, priority="Interactive")) == JUMPS
+        assert await order_of(stage, claim(audiences + " ", priority="Interactive ")) == JUMPS
 
 
 @pytest.mark.parametrize(

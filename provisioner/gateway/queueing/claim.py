@@ -70,9 +70,9 @@ class Claims:
         """The claim of a request with `key`; `withheld` are the header fields that stay here, by lower-case name."""
         tenant = key.tenant
         token = withheld.get(self._identity)
-        if token is not None and withheld.get(self._priority, b"").lower() == _INTERACTIVE:
+        if token is not None and withheld.get(self._priority, b"").strip().lower() == _INTERACTIVE:
             signing_key = self._key_of(tenant)
-            assertion = self._read(token, signing_key) if signing_key else None
+            assertion = self._read(token.strip(), signing_key) if signing_key else None
             if assertion is not None and assertion.holds_at(self._clock.now().timestamp()):
                 return Claim(tenant, (tenant, assertion.email))
         claim = self._background.get(tenant)
