@@ -27,6 +27,8 @@ REGIONS = ("local", "eu-central-1")
 """The second one so that the requests in the documentation run here as they stand."""
 RUNTIMES = ("llama-cpp", "vllm")
 """Those whose model servers a laptop has a process for; others would wait for an image for ever."""
+METRICS_URL = "http://metrics.localhost:9090"
+"""Stands where endpoints that may sleep need one. Nobody asks there: the embedded KEDA reads no metric."""
 _GIB = 2**30
 
 
@@ -65,6 +67,7 @@ def laptop_site(*, repository: Path, client_ca: str, gateway_port: int, public_p
         providers=(provider,),
         connector=CONNECTOR,
         runtimes=RUNTIMES,
+        metrics_url=METRICS_URL,
         delivery=Delivery(url=str(repository), argo_url=str(repository)),
     )
 
