@@ -233,6 +233,28 @@ async def test_page_on_a_connection_that_is_kept_is_told_anew_each_time() -> Non
         writer.close()
 
 
+async def test_rate_is_that_of_each_key_or_of_everybody_where_there_are_none(tmp_path: Path) -> None:
+    limits = {"RATE_LIMIT_RPM": "2", "CONCURRENCY_GENERAL": "0"}
+    async with alone(**limits) as stage:
+        assert [(await stage.chat("general", key=key)).status for key in (None, "a", "b")] == [200, 200, 429]
+    keys = tmp_path / "keys.jsonl"
+    keys.write_text(key_line("one") + key_line("two"))
+    async with alone(TENANTRY_KEYS_FILE=str(keys), **limits) as stage:
+        asked = [await stage.chat("general", key=key) for key in ("one", "one", "one", "two")]
+        assert [answer.status for answer in asked] == [200, 200, 429, 200]
+        assert asked[2].error()["code"] == "rate_limit_exceeded"
+        assert int(asked[2].headers["Retry-After"]) <= 60
+
+
+async def test_request_for_more_tokens_than_are_allowed_is_refused() -> None:
+    async with alone(MAX_TOKENS_LIMIT="100", CONCURRENCY_GENERAL="0") as stage:
+        asked = [
+            await stage.send("POST", "/v1/chat/completions", json={"model": "general", "max_tokens": tokens})
+            for tokens in (100, 101)
+        ]
+        assert [answer.status for answer in asked] == [200, 400]
+
+
 async def test_engine_that_never_answers_is_given_up_after_the_time_that_is_set() -> None:
     """Ledger: GW-16."""
     async with alone(UPSTREAM_HEADER_TIMEOUT="300ms") as stage:
