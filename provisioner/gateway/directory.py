@@ -67,6 +67,10 @@ class Directory:
             raise RefusedError(forbidden(alias))
         return route
 
+    def present(self, route: Route) -> Route:
+        """What became of `route`, which may be an older directory's; itself when it is no more."""
+        return self._routes.get((route.tenant, route.alias), route)
+
     def visible(self, key: KeyDigest) -> list[Route]:
         """Every route that the holder of `key` may use, in the snapshot's order."""
         tenants = {key.tenant: None, "": None}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from provisioner.domain.snapshot import Backend
+from provisioner.domain.snapshot import Backend, QueueGroup
 from provisioner.gateway.config import Balancing
 from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.engine import Engine
@@ -156,6 +156,25 @@ async def test_requests_see_the_old_replicas_or_the_new_ones_while_snapshots_are
         assert len(asked) == 400
         assert all(f"-{model}." in host for host, model in asked)
         assert len({model for _, model in asked}) > 5
+
+
+async def test_request_that_has_waited_goes_to_the_replicas_of_now(make_stage: StageMaker) -> None:
+    """A revision has taken over while it stood in the queue: its replicas and its model's name come together."""
+    async with serving(make_stage, 2) as (stage, (old, new)):
+        group = QueueGroup(name="one", slots=1)
+        before = replace(make_route(old.backend), group="one")
+        await stage.publish(replace(make_snapshot(before, version=4), groups=(group,)))
+        old.seconds = 600.0
+        first = asyncio.create_task(stage.chat())
+        await until(lambda: old.running == 1)
+        second = asyncio.create_task(stage.chat())
+        await until(lambda: stage.gateway._path.queue.status()["backends"][0]["queued"]["background"] == 1)
+        after = replace(before, backends=(new.backend,), upstream_model="served/new")
+        await stage.publish(replace(make_snapshot(after, version=5), groups=(group,)))
+        first.cancel()
+        assert (await second).status == 200
+        assert (old.chats, new.chats) == (1, 1)
+        assert json.loads(new.received[0].body)["model"] == "served/new"
 
 
 async def test_sixty_seconds_without_control_plane_and_database_fail_no_request(stage: Stage) -> None:

@@ -119,26 +119,16 @@ class Exchange:
             self._refuse(error.refusal, Outcome.SHED if error.refusal.status == 503 else Outcome.REFUSED)
             return
         if place.has_turn:
-            self.begin_turn()
+            self._go(route)
         else:
             self._caller.wait_at_most(_FOR_EVER)
 
     # What the queue calls (its `Waiter`).
 
     def begin_turn(self) -> None:
-        """The slot is there: the request goes on its way."""
-        path, route = self._path, self._route
-        backends = path.replicas.in_turn(route)
-        if backends:
-            self._send(backends, route.upstream_model)
-            return
-        try:
-            self._hold = path.rescue.begin(route, self._tally, self)
-        except RefusedError as error:
-            self._refuse(error.refusal, Outcome.SHED)
-        else:
-            if self._hold is not None:
-                self._caller.wait_at_most(_FOR_EVER)
+        """The slot is there: the request goes on its way, to the replicas that the route has by now."""
+        directory = self._path.directory
+        self._go(self._route if directory is None else directory.present(self._route))
 
     def shed(self, refusal: Refusal) -> None:
         """Nothing will come of it: the slot, or a replica, will not be there in time."""
@@ -148,8 +138,7 @@ class Exchange:
 
     def go_on(self, route: Route) -> None:
         """The route has replicas again, in a newer directory."""
-        self._route = self._tally.route = route
-        self.begin_turn()
+        self._go(route)
 
     def go_outside(self, target: Backend, model: str) -> None:
         """The request is allowed to go to `target` as `model`."""
@@ -282,6 +271,21 @@ class Exchange:
         self._end_badly(upstream_broke(), Outcome.UPSTREAM_FAILED)
 
     # Inside.
+
+    def _go(self, route: Route) -> None:
+        """Sends the request on its way on `route`."""
+        self._route = self._tally.route = route
+        backends = self._path.replicas.in_turn(route)
+        if backends:
+            self._send(backends, route.upstream_model)
+            return
+        try:
+            self._hold = self._path.rescue.begin(route, self._tally, self)
+        except RefusedError as error:
+            self._refuse(error.refusal, Outcome.SHED)
+        else:
+            if self._hold is not None:
+                self._caller.wait_at_most(_FOR_EVER)
 
     def _send(self, backends: Sequence[Backend], model: str) -> None:
         self._caller.wait_at_most(self._path.limits.upstream_header_seconds)
