@@ -49,6 +49,27 @@ async def test_next_replica_is_tried_when_one_cannot_be_reached(stage: Stage) ->
     assert stage.gateway._path.counters.upstream_failures["ConnectFailed"] > 0
 
 
+async def test_next_replica_is_tried_when_one_does_not_take_the_connection_in_time(
+    make_stage: StageMaker, tmp_path: Path
+) -> None:
+    """It accepts and then says nothing to our TLS handshake, so nothing of the request was written."""
+
+    async def stall(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(stall, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    files = client_files(Authority(tmp_path, "server-ca"), Authority(tmp_path, "client-ca"))
+    async with make_stage(limits=Limits(connect_seconds=0.2, drain_seconds=0.2), tls=files) as stage:
+        slow = Backend(host="slow.example.com", address=f"127.0.0.1:{port}")
+        await stage.publish(make_snapshot(make_route(slow, stage.backend), version=3))
+        assert [(await stage.chat()).status for _ in range(8)] == [200] * 8
+        assert len(stage.replica.received) == 8
+        assert stage.gateway._path.counters.upstream_failures == {"ConnectTimeout": 3}  # then it is out
+    server.close()
+
+
 async def test_502_when_no_replica_can_be_reached(stage: Stage) -> None:
     away = Backend(host="away.example.com", address="127.0.0.1:1", tls=False)
     await stage.publish(make_snapshot(make_route(away, replace(away, address="nonsense")), version=3))
