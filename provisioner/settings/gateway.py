@@ -54,6 +54,7 @@ VARIABLES: Mapping[str, str] = {
     "KEEP_ALIVE_INTERVAL": "between two comments in a stream whose engine is silent; 0s for none; default: 15s",
     "CONNECT_TIMEOUT": "how long it may take to reach an engine; default: 5s",
     "UPSTREAM_IDLE": "how long an unused connection to an engine is kept; default: 4s",
+    "TENANTRY_WAKE_HOLD": "how long a request waits for an endpoint that sleeps; default: 5m0s",
     "PROBE_INTERVAL": "between two probes of a replica; default: 5s",
     "PROBE_TIMEOUT": "how long a probe may take; default: 2s",
     "BALANCE": "which replica gets a request: `round-robin` is each in turn, `least-loaded` the one with fewest "
@@ -226,6 +227,7 @@ def _read_limits(environ: Environ) -> Limits:
         silence_seconds=seconds("TENANTRY_STREAM_IDLE", _USUAL.silence_seconds),
         upstream_idle_seconds=seconds("UPSTREAM_IDLE", _USUAL.upstream_idle_seconds, may_be_none=True),
         comment_seconds=seconds("KEEP_ALIVE_INTERVAL", _USUAL.comment_seconds, may_be_none=True),
+        hold_seconds=seconds("TENANTRY_WAKE_HOLD", _USUAL.hold_seconds, may_be_none=True),
         drain_seconds=seconds("DRAIN_TIMEOUT", _USUAL.drain_seconds, may_be_none=True),
     )
 

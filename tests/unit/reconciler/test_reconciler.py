@@ -195,6 +195,7 @@ async def test_reader_sees_routes_and_keys_of_one_moment(laptop: Installation) -
 
 
 async def test_deleted_endpoint_is_out_after_one_pass(laptop: Installation) -> None:
+    """Ledger: ROU-08"""
     await laptop.submit_delete()
     await laptop.reconciler.publish()
     snapshot = await laptop.store.snapshots.current()
