@@ -114,7 +114,7 @@ async def test_record_says_who_where_and_how_and_holds_no_word_of_it(make_stage:
             "outcome": "ok",
             "prompt_tokens": 3,
             "completion_tokens": 2,
-            "bytes_in": len(stage.replica.received[0].body),
+            "bytes_in": len(json.dumps(body)),
             "bytes_out": len(ANSWER),
             "request_id": "mine-1",
             "at": "2026-01-01T00:00:00Z",

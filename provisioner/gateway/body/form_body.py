@@ -59,6 +59,11 @@ class FormBody:
         return self._scanner.model is not None
 
     @property
+    def received_bytes(self) -> int:
+        """How much of it has arrived."""
+        return self._read_bytes
+
+    @property
     def is_backed_up(self) -> bool:
         """Whether so much waits to be taken that no more should be read."""
         return self._spool.length >= MEMORY_BYTES

@@ -66,6 +66,11 @@ class JsonBody:
         if len(self._data) > self._limit_bytes:
             raise RefusedError(body_too_large(self._limit_bytes))
 
+    @property
+    def received_bytes(self) -> int:
+        """How much of it has arrived."""
+        return len(self._data)
+
     def holds(self, data: bytes) -> bool:
         """Whether the body is `data`."""
         return self._data == data

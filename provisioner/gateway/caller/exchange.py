@@ -106,6 +106,7 @@ class Exchange:
         """Finds the route and takes a place in its queue, or refuses the request."""
         request, path, tally = self._request, self._path, self._tally
         try:
+            tally.bytes_in = request.body.received_bytes
             tally.alias = alias = request.body.model()
             directory, key = request.access
             self._route = tally.route = route = directory.route(key, alias)
@@ -298,10 +299,11 @@ class Exchange:
     def _upload_on(self, upload: Upload) -> None:
         limits, caller = self._path.limits, self._caller
         try:
-            self._tally.bytes_in += upload.go_on()
+            upload.go_on()
         except OSError:
             self.spoil(no_disk())
             return
+        self._tally.bytes_in = upload.received_bytes
         caller.hold_reading(is_held=upload.is_backed_up)
         if upload.is_done:
             self._sending.upload = None

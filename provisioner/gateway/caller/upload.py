@@ -31,20 +31,20 @@ class Upload:
         """Whether the caller must not be read from for now."""
         return self._upstream.is_slow and self._form.is_backed_up
 
-    def go_on(self) -> int:
-        """Hands on what there is, as far as the replica takes it; how many bytes of the form these were.
+    @property
+    def received_bytes(self) -> int:
+        """How much of the form has arrived from the caller."""
+        return self._form.received_bytes
 
-        Raises `OSError` when what was put aside cannot be read back.
-        """
-        sent = 0
+    def go_on(self) -> None:
+        """Hands on what there is, as far as the replica takes it. Raises `OSError` when what was put aside cannot be
+        read back."""
         while not (self.is_done or self._upstream.is_slow):
             piece = self._form.take()
             if piece:
-                sent += len(piece)
                 self._upstream.write((b"%x\r\n%b\r\n" % (len(piece), piece)) if self._is_chunked else piece)
             elif self._form.is_whole:
                 self.is_done = True
                 self._upstream.end_sending(b"0\r\n\r\n" if self._is_chunked else b"")
             else:
                 break
-        return sent
