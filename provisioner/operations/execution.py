@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
@@ -156,6 +157,8 @@ class Execution(Generic[WorldT]):
             await self.store.release(self.operation.id, self.fence, turn, self.clock.now())
         except TenantryError as error:
             logger.warning("operation left to its lease: %s", error, extra={"action": "operation_left"})
+            if isinstance(error, ConflictError):
+                await self._step_aside()
             return None
         is_news = turn.state.is_final or turn.reason != self.operation.reason
         level = logging.INFO if is_news else logging.DEBUG  # a wait that goes on is told once
@@ -163,6 +166,11 @@ class Execution(Generic[WorldT]):
             level, "operation %s: %s %s", self.operation.id, turn.state, turn.reason, extra={"action": "released"}
         )
         return turn
+
+    async def _step_aside(self) -> None:
+        """Say that nothing is being written any more, where the operation was cancelled meanwhile."""
+        with suppress(TenantryError):  # then the end of the lease is waited for
+            await self.store.step_aside(self.operation.id, self.fence, self.clock.now())
 
     def _attempt(self, step: str = "") -> Attempt[WorldT]:
         world = self.definition.world

@@ -104,7 +104,9 @@ class Worker:
         )
         turn = await execution.execute()
         self.turns[operation.verb.value, turn.state.value if turn else LOST] += 1
-        if turn is not None and not turn.state.is_final:
+        if turn is None:
+            self.wake()  # it may have been cancelled, and goes on in that direction
+        elif not turn.state.is_final:
             seconds = (turn.next_attempt_at - self._clock.now()).total_seconds()
             asyncio.get_running_loop().call_later(max(seconds, 0.0), self.wake)
 

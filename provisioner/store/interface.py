@@ -151,6 +151,10 @@ class OperationStore(Protocol):
         """Store one step's record; with a finished one the operation's count of attempts starts anew, at 1."""
         ...
 
+    async def step_aside(self, operation: OperationId, fence: Fence, now: datetime) -> None:
+        """Make due what waits for the worker that lost this operation with this fence: it writes nothing any more."""
+        ...
+
     async def release(self, operation: OperationId, fence: Fence, turn: Turn, now: datetime) -> None:
         """Give the lease up and store the operation's new state."""
         ...

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, exists, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -29,9 +29,10 @@ from provisioner.domain.origin import Origin
 from provisioner.domain.page import Page, Position
 from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import record_operation
-from provisioner.store.claims import LEASE, NOT_LEASED, claim_due, record_step, release
+from provisioner.store.claims import LEASE, claim_due, record_step, release
 from provisioner.store.database import Database
 from provisioner.store.interface import Submitted, Turn
+from provisioner.store.interruption import interrupted, interrupted_by
 from provisioner.store.paging import Order
 from provisioner.store.rotation import rotate
 from provisioner.store.rows import operation_from, value_or_error, values_only
@@ -83,7 +84,7 @@ class SqlOperations:
     async def cancel(self, operation: OperationId, now: datetime, *, actor: str, request_id: str) -> Operation:
         """See OperationStore."""
         this = OPERATIONS.c.id == operation
-        marked = {**NOT_LEASED, "state": OperationState.CANCELLING, "next_attempt_at": now, "attempts": 0}
+        marked = {**interrupted(now), "state": OperationState.CANCELLING, "attempts": 0}
         said = {"updated_at": now, "reason": "Cancelled", "message": "it was cancelled on request", "hint": None}
         async with self._database.write() as connection:
             statement = update(OPERATIONS).where(this, IS_OPEN, ~_CANCELLING)
@@ -135,6 +136,15 @@ class SqlOperations:
     async def release(self, operation: OperationId, fence: Fence, turn: Turn, now: datetime) -> None:
         """See OperationStore."""
         await release(self._database, operation, fence, turn, now)
+
+    async def step_aside(self, operation: OperationId, fence: Fence, now: datetime) -> None:
+        """See OperationStore."""
+        columns = OPERATIONS.c
+        mine = select(columns.tenant, columns.subject).where(columns.id == operation).subquery()
+        same = exists().where((columns.tenant == mine.c.tenant) & (columns.subject == mine.c.subject))
+        waits = same & IS_OPEN & columns.lease_fence.is_(None) & (columns.lease_holder == interrupted_by(fence))
+        hurried = update(OPERATIONS).where(waits).values(next_attempt_at=now, lease_holder=None)
+        await self._database.write_once(hurried.returning(columns.id), {})
 
     async def get(self, operation: OperationId) -> Operation:
         """See OperationStore."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import ColumnElement, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,6 +22,7 @@ from provisioner.domain.origin import KEPT_DAYS
 from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import digest_of_row, record_operation
 from provisioner.store.changes import record_endpoint_change
+from provisioner.store.interruption import interrupted
 from provisioner.store.offboarding import mark_offboarding, require_staying
 from provisioner.store.rows import columns_of, endpoint_from, operation_columns, tenant_from, value_or_error
 from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
@@ -36,8 +38,7 @@ async def insert_operation(
 ) -> None:
     """Write all rows. IntegrityError when an index refuses one."""
     await _free_expired_key(connection, operation)
-    if operation.verb is Verb.ENDPOINT_DELETE:
-        await _supersede(connection, operation)
+    waits = await _supersede(connection, operation) if operation.verb is Verb.ENDPOINT_DELETE else {}
     digests = ("", "")
     if tenant is not None and operation.verb is Verb.TENANT_OFFBOARD:
         digests = await mark_offboarding(connection, tenant)
@@ -47,7 +48,7 @@ async def insert_operation(
         await require_staying(connection, endpoint.tenant)
     if endpoint is not None and (team := _new_team(endpoint, operation.verb)):
         await require_team(connection, endpoint.tenant, team)
-    await connection.execute(insert(OPERATIONS).values(operation_columns(operation)))
+    await connection.execute(insert(OPERATIONS).values({**operation_columns(operation), **waits}))
     if endpoint is not None and operation.verb is Verb.ENDPOINT_CREATE:
         await connection.execute(insert(ENDPOINTS).values(columns_of(endpoint)))
         digests = ("", digest_of_row(endpoint))
@@ -135,22 +136,24 @@ async def _free_expired_key(connection: AsyncConnection, operation: Operation) -
     await connection.execute(update(OPERATIONS).where(expired).values(idempotency_key=renamed))
 
 
-async def _supersede(connection: AsyncConnection, operation: Operation) -> None:
-    """End what is open on the endpoint to be deleted: nobody waits for a stuck change in order to delete it."""
+async def _supersede(connection: AsyncConnection, operation: Operation) -> dict[str, Any]:
+    """End what is open on the endpoint to be deleted: nobody waits for a stuck change in order to delete it. The
+    columns by which the deletion waits for the worker that was interrupted, if one was."""
     change = (OPERATIONS.c.tenant == operation.tenant) & (OPERATIONS.c.subject == operation.subject)
     change &= OPERATIONS.c.verb.not_in(_GIVING_UP)
     ended = {
+        **interrupted(operation.created_at),
         "state": OperationState.CANCELLED,
         "updated_at": operation.created_at,
         "reason": "Superseded",
         "message": f"changing endpoint `{operation.subject}`: deleted by operation: {operation.id}",
-        "lease_holder": None,
-        "lease_fence": None,
-        "lease_renewed_at": None,
     }
     statement = update(OPERATIONS).where(change, IS_OPEN).values(ended).returning(OPERATIONS)
+    waits: dict[str, Any] = {}
     for row in await connection.execute(statement):
         await record_operation(connection, row, OperationState.CANCELLED, now=operation.created_at)
+        waits = {"lease_holder": row.lease_holder, "next_attempt_at": row.next_attempt_at}
+    return waits
 
 
 async def _save_unready_tenant(connection: AsyncConnection, tenant: Tenant) -> tuple[str, str]:

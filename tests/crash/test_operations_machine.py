@@ -49,6 +49,7 @@ class Leases(RuleBasedStateMachine):
         self.outside_writes: list[Fence] = []
         self.completions = 0
         self.is_cancelling = False
+        self.interrupted: Fence | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end on the machine's own loop."""
@@ -65,26 +66,28 @@ class Leases(RuleBasedStateMachine):
 
     @rule(target=claimed, holder=st.sampled_from(["a", "b"]))
     def claim(self, holder: str) -> Operation | None:
-        """A worker looks for work: it gets the operation exactly when nobody holds it, with a higher fence."""
-        is_free = self.completions == 0 and (self.holder is None or self.expires_after <= 0)
+        """A worker looks for work: it gets the operation exactly when nobody holds it, nor may be writing although a
+        cancel took it away, with a higher fence."""
+        is_taken = self.holder is not None or self.interrupted is not None
+        is_free = self.completions == 0 and (not is_taken or self.expires_after <= 0)
         found = self.run(self.store.operations.claim(holder, self.clock.now(), verbs=EVERY_VERB))
         assert (found is not None) == is_free
         if found is None:
             return None
         assert found.lease is not None and found.lease.fence > max(self.fences, default=0)
         self.fences.append(found.lease.fence)
-        self.holder, self.expires_after = found.lease.fence, LEASE_SECONDS
+        self.holder, self.expires_after, self.interrupted = found.lease.fence, LEASE_SECONDS, None
         return found
 
     @rule()
     def cancel(self) -> None:
-        """Somebody cancels: whoever holds the operation holds it no more, and it can be claimed at once. Too late, it
-        changes nothing."""
+        """Somebody cancels: whoever holds the operation holds it no more, and it can be claimed once they have stepped
+        aside, or their lease is over. Too late, it changes nothing."""
         cancelled = self.store.operations.cancel(OperationId("op-a"), self.clock.now(), actor="ops", request_id="req-9")
         may = self.completions == 0 or self.is_cancelling
         assert self.succeeds(cancelled) == may
         if may and not self.is_cancelling:
-            self.is_cancelling, self.holder = True, None
+            self.is_cancelling, self.interrupted, self.holder = True, self.holder, None
 
     @rule(seconds=st.sampled_from([0.5, 9, 10, 29.999, 30, 45]))
     def time_passes(self, seconds: float) -> None:
@@ -130,6 +133,15 @@ class Leases(RuleBasedStateMachine):
         assert self.succeeds(self.store.operations.record_step(claim.id, claim.lease.fence, record)) == may
         after = self.run(self.store.operations.get(claim.id))
         assert after.steps == ((record,) if may else before.steps)
+
+    @rule(claim=claimed)
+    def step_aside(self, claim: Operation | None) -> None:
+        """Who was interrupted by a cancel says that it writes nothing any more; of anybody else it is no news."""
+        if claim is None or claim.lease is None:
+            return
+        self.run(self.store.operations.step_aside(claim.id, claim.lease.fence, self.clock.now()))
+        if claim.lease.fence == self.interrupted:
+            self.interrupted = None
 
     @rule(claim=consumes(claimed), is_over=st.booleans())
     def release(self, claim: Operation | None, is_over: bool) -> None:

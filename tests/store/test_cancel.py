@@ -11,12 +11,24 @@ from sqlalchemy import select
 
 from provisioner.domain.errors import ConflictError, NotFoundError
 from provisioner.domain.ids import OperationId
+from provisioner.domain.lease import LEASE_SECONDS, Fence
 from provisioner.domain.operation import OperationState, StepRecord
 from provisioner.store.database import open_database
 from provisioner.store.interface import Turn
 from provisioner.store.schema import AUDIT_EVENTS
 from provisioner.store.sql import SqlStore
-from tests.store.examples import EVERY_VERB, NOON, POOLED, SteppedClock, claim, operation
+from tests.store.examples import (
+    EVERY_VERB,
+    NOON,
+    POOLED,
+    SteppedClock,
+    claim,
+    delete_operation,
+    endpoint,
+    operation,
+    tenant,
+    tenant_operation,
+)
 
 pytestmark = POOLED
 
@@ -68,8 +80,39 @@ async def test_worker_that_runs_the_operation_loses_its_lease(store: SqlStore, c
     ):
         with pytest.raises(ConflictError):
             await write
+    assert await store.operations.claim("b", clock.now(), verbs=EVERY_VERB) is None, "it may be writing still"
+    await store.operations.step_aside(id_, Fence(stale - 1), clock.now())
+    assert await store.operations.claim("b", clock.now(), verbs=EVERY_VERB) is None, "another one's word is none"
+    await store.operations.step_aside(id_, stale, clock.now())
     _, fence = await claim(store, clock, "b")
     assert fence > stale
+
+
+async def test_worker_that_says_nothing_more_is_waited_for_as_long_as_its_lease(
+    store: SqlStore, clock: SteppedClock
+) -> None:
+    """Ledger: OPS-07"""
+    await store.operations.submit(operation())
+    _, stale = await claim(store, clock)
+    clock.advance(10)
+    await cancel(store, clock)
+    clock.advance(LEASE_SECONDS - 11)
+    assert await store.operations.claim("b", clock.now(), verbs=EVERY_VERB) is None
+    clock.advance(1)
+    _, fence = await claim(store, clock, "b")
+    assert fence > stale
+
+
+async def test_deletion_waits_for_the_worker_whose_change_it_supersedes(store: SqlStore, clock: SteppedClock) -> None:
+    await store.operations.submit(tenant_operation(state=OperationState.SUCCEEDED), tenant=tenant())
+    await store.operations.submit(operation(), endpoint=endpoint())
+    id_, stale = await claim(store, clock)
+    await store.operations.submit(delete_operation(), endpoint=endpoint())
+    assert (await store.operations.get(id_)).state is OperationState.CANCELLED
+    assert await store.operations.claim("b", clock.now(), verbs=EVERY_VERB) is None
+    await store.operations.step_aside(id_, stale, clock.now())
+    found = await store.operations.claim("b", clock.now(), verbs=EVERY_VERB)
+    assert found and (found.id, found.attempts) == ("op-d", 1)
 
 
 async def test_cancelling_again_changes_nothing(store: SqlStore, clock: SteppedClock, url: str) -> None:

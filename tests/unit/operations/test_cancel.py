@@ -60,12 +60,14 @@ async def test_waiting_operation_is_undone_from_where_it_is(store: SqlStore, clo
 async def test_worker_in_the_middle_of_a_step_writes_nothing_more(
     store: SqlStore, clock: SteppedClock, notes: Notes
 ) -> None:
-    """Ledger: OPS-07"""
+    """Ledger: OPS-07. What it is just writing lands before anybody undoes: a late write would make anew what was
+    removed."""
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def take_long(attempt: Attempt[Notes]) -> Done:
         begun.set()
         await go_on.wait()
+        attempt.world.runs.append("what was on its way lands")
         await attempt.guard()
         attempt.world.runs.append("written too late")
         return Done()
@@ -75,11 +77,13 @@ async def test_worker_in_the_middle_of_a_step_writes_nothing_more(
     running = asyncio.create_task(worker(store.operations, definition, clock).work_once())
     await asyncio.wait_for(begun.wait(), 20)
     await cancel(store, clock)
-    await worker(store.operations, definition, clock, holder="b").work_once()
+    other = worker(store.operations, definition, clock, holder="b")
+    assert not await other.work_once()
     go_on.set()
     await running
+    assert await other.work_once()
     assert (await stored(store)).state is OperationState.CANCELLED
-    assert notes.runs == ["place", "cancel_undo of {'commit': 'abc'}"]
+    assert notes.runs == ["place", "what was on its way lands", "cancel_undo of {'commit': 'abc'}"]
     assert notes.failures == []
 
 
