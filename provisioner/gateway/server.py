@@ -149,6 +149,7 @@ class Gateway:
                 config.listen_host,
                 config.listen_port,
                 backlog=_BACKLOG,
+                reuse_port=True,  # the next gateway serves before this one has drained
                 ssl=self._tls.context if self._tls else None,
             )
         except OSError:

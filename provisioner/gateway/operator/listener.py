@@ -21,7 +21,7 @@ class OperatorListener:
             app.router.add_get(path.decode(), self._answer)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        await web.TCPSite(self._runner, host, port, reuse_port=True).start()  # as the customers' address
         return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
