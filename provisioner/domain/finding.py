@@ -11,6 +11,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
+
+_MANY = 200
+"""More names than this are not compared one by one."""
 
 
 class Severity(StrEnum):
@@ -47,8 +51,11 @@ class Finding:
 
 
 def nearest_name(word: str, names: Iterable[str]) -> str | None:
-    """The known name most like `word`, or None when nothing is near enough to be a likely slip."""
+    """The known name most like `word`, or None when nothing is near enough to be a likely slip. Of very many names only
+    those that begin alike are compared."""
     known = {name.lower(): name for name in names}
+    if len(known) > _MANY:
+        known = dict(islice(((low, name) for low, name in known.items() if low[:2] == word[:2].lower()), _MANY))
     close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
     return known[close[0]] if close else None
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any
 
 from provisioner.lint.joins.applications import App, applications
@@ -18,6 +19,8 @@ from provisioner.lint.world import World
 
 MOST = 200
 """Greatest number of Applications of one set that are looked at."""
+_MOST_PARTS = 2_000
+"""Greatest number of parts of a template that is filled in."""
 _HOLE = re.compile(r"\{\{-?\s*(\.?)([\w-]+(?:\.[\w-]+)*)\s*-?\}\}")
 
 
@@ -46,13 +49,23 @@ def filled_applications(world: World) -> tuple[App, ...]:
 
 def _filled(app: App) -> Iterator[App]:
     elements = _elements(look(app.at.value, "spec")) if getattr(app.at, "kind", "") == "ApplicationSet" else None
-    if elements is None:
+    if elements is None or _is_large(look(app.at.value, *app.outer)):
         yield app
         return
     is_go = look(app.at.value, "spec", "goTemplate") is True
     template = look(app.at.value, *app.outer)
     for element in elements[:MOST]:
         yield Generated(app.at, app.path, app.outer, template=_with(template, element, is_go=is_go))
+
+
+def _is_large(value: Any) -> bool:
+    """Whether a value has more parts than a template of an Application ever has."""
+    waiting, count = [value], 0
+    while waiting and count <= _MOST_PARTS:
+        one = waiting.pop()
+        count += 1
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return count > _MOST_PARTS
 
 
 def _elements(holder: Any) -> list[Mapping[str, Any]] | None:
@@ -75,8 +88,7 @@ def _made_by(generator: Any) -> list[Mapping[str, Any]] | None:
         known = [side for side in sides if side]
         if len(sides) == 2 and known:  # what the other side gives stays a hole
             others = known[1] if len(known) > 1 else [{}]
-            joined: list[Mapping[str, Any]] = [{**one, **other} for one in known[0] for other in others]
-            return joined[:MOST]
+            return list(islice(({**one, **other} for one in known[0] for other in others), MOST))
     return None
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from provisioner.domain.finding import nearest_name
 from provisioner.lint.joins.slips import Names, distance, is_slip
 
 NAMES = st.from_regex(r"[ab]{1,6}(-[ab]{1,6}){0,2}", fullmatch=True)
@@ -57,3 +58,9 @@ def test_names_find_a_slip_where_trying_each_does(names: list[str], written: str
     found = Names(names).meant_by(written)
     assert (found is not None) == any(is_slip(written, name) for name in names)
     assert found is None or is_slip(written, found)
+
+
+def test_the_name_that_was_meant_is_found_among_very_many() -> None:
+    names = [f"engine-{number}" for number in range(100_000)] + ["chat-large"]
+    assert nearest_name("chat-lareg", names) == "chat-large"
+    assert nearest_name("router", names) is None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.capacity import gpu_capacity, pod_gpus
@@ -19,7 +20,7 @@ from provisioner.lint.joins.scaling import (
     scalers,
     target,
 )
-from provisioner.lint.joins.slips import meant
+from provisioner.lint.joins.slips import Names
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import is_known, look, text, whole
 from provisioner.lint.world import World, same_namespace
@@ -71,6 +72,15 @@ def _takes_over(plain: Scaler, keda: Scaler, name: str | None) -> bool:
     return keda.is_keda and not plain.is_keda and wanted and name == plain.at.name
 
 
+@lru_cache(maxsize=2)
+def _names_in(world: World) -> Mapping[tuple[str, str], Names]:
+    """The names of workloads by kind and folder."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in world.of_kind(*WORKLOADS):
+        found.setdefault((one.kind, one.folder), []).append(one.name)
+    return {place: Names(names) for place, names in found.items()}
+
+
 @rule("scaler-target-missing", Severity.ERROR)
 def scaler_target_missing(world: World) -> Iterator[Hit]:
     """An autoscaler's target is not there.
@@ -85,7 +95,8 @@ def scaler_target_missing(world: World) -> Iterator[Hit]:
             (found for kind in WORKLOADS if (found := world.find(kind, scaler.name, namespace=None)) is not None), None
         )
         hidden = not world.has(scaler.kind) or others_make_pods(world, scaler.at.namespace)
-        near = meant(scaler.name, [one.name for one in world.of_kind(scaler.kind) if one.folder == scaler.at.folder])
+        names = _names_in(world).get((scaler.kind, scaler.at.folder))
+        near = names.meant_by(scaler.name) if names else None
         if same_name is None and hidden and near is None:
             continue
         fix = f"did you mean {near}?" if near else f"name a {scaler.kind} that exists"

@@ -109,9 +109,10 @@ def inference_pool_of_picker_unknown(world: World) -> Iterator[Hit]:
     It never becomes ready, and the gateway answers every request of its pool with 503.
     """
     for pod in world.pods if world.has("InferencePool") else ():
-        names = [one.name for one in world.of_kind("InferencePool") if same_namespace(one.namespace, pod.namespace)]
         for container in pod.containers:
             for path, name in _pool_names(container):
+                pools = world.of_kind("InferencePool")
+                names = [one.name for one in pools if same_namespace(one.namespace, pod.namespace)]
                 if names and name not in names:
                     near = nearest_name(name, names)
                     message = f"picking endpoints: the namespace has no InferencePool of this name: `{name}`"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -66,16 +67,30 @@ def _destinations(world: World) -> Iterator[_Destination]:
                     yield _Destination(route, (*path, *inner, "destination"), mapping(item, "destination"))
 
 
+@lru_cache(maxsize=2)
+def _gateways(world: World) -> Mapping[str, Sequence[Object]]:
+    """The Gateways of Istio by name."""
+    found: dict[str, list[Object]] = {}
+    for one in _of_istio(world, "Gateway"):
+        found.setdefault(one.name, []).append(one)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _names_of_gateways(world: World) -> Mapping[str | None, Sequence[str]]:
+    """The names of Istio's Gateways by namespace."""
+    found: dict[str | None, list[str]] = {}
+    for one in _of_istio(world, "Gateway"):
+        found.setdefault(one.namespace, []).append(one.name)
+    return {space: sorted(names) for space, names in found.items()}
+
+
 def _bound(world: World, route: Object) -> Iterator[tuple[FieldPath, str, str | None, Object | None]]:
     """The gateways of a VirtualService but the mesh: where, name, namespace, and the gateway where it is shown."""
     for path, item in items(route.value, "spec", "gateways"):
         if isinstance(item, str) and item != _MESH and not has_hole(item):
             space, _, name = item.partition("/") if "/" in item else (route.namespace or "", "", item)
-            found = [
-                one
-                for one in _of_istio(world, "Gateway")
-                if one.name == name and one.namespace in (space or None, None)
-            ]
+            found = [one for one in _gateways(world).get(name, ()) if one.namespace in (space or None, None)]
             yield path, name, space or None, found[0] if found else None
 
 
@@ -86,11 +101,12 @@ def istio_gateway_unknown(world: World) -> Iterator[Hit]:
     The routes are loaded into no gateway, and callers get 404. A name without a namespace is looked up beside the
     VirtualService; `mesh` means the sidecars.
     """
-    every = list(_of_istio(world, "Gateway"))
-    for route in _of_istio(world, "VirtualService") if every else ():
+    by_space = _names_of_gateways(world)
+    for route in _of_istio(world, "VirtualService") if by_space else ():
         for path, name, space, found in _bound(world, route):
-            names = sorted({one.name for one in every if one.namespace in (space, None) or space is None})
-            elsewhere = next((one for one in every if one.name == name), None)
+            spaces = by_space if space is None else (space, None)
+            names = [one for where in spaces for one in by_space.get(where, ())]
+            elsewhere = next(iter(_gateways(world).get(name, ())), None)
             if found is not None or not (names or elsewhere):
                 continue
             near = nearest_name(name, names)
@@ -202,13 +218,21 @@ def _with_service(world: World) -> Iterator[tuple[_Destination, Object, list[int
             yield found, service, [port for port in ports if port is not None]
 
 
-def _subsets(world: World, found: _Destination) -> list[tuple[Object, FieldPath, Mapping[str, Any]]] | None:
-    """The subsets of the rules for a destination; None where there is no rule for it."""
-    wanted, rules = found.service, []
+@lru_cache(maxsize=2)
+def _rules_by_host(world: World) -> Mapping[object, Sequence[Object]]:
+    """The DestinationRules by the Service that their host means, or by the host as it is written."""
+    found: dict[object, list[Object]] = {}
     for one in _of_istio(world, "DestinationRule"):
         other = _Destination(one, (), mapping(one.value, "spec"))
-        if (wanted is not None and other.service == wanted) or other.host == found.host:
-            rules.append(one)
+        for key in dict.fromkeys((other.service, other.host)):
+            found.setdefault(key, []).append(one)
+    return found
+
+
+def _subsets(world: World, found: _Destination) -> list[tuple[Object, FieldPath, Mapping[str, Any]]] | None:
+    """The subsets of the rules for a destination; None where there is no rule for it."""
+    known = _rules_by_host(world)
+    rules = (known.get(found.service) if found.service else None) or known.get(found.host)
     if not rules:
         return None
     return [(one, path, mapping(item)) for one in rules for path, item in items(one.value, "spec", "subsets")]
