@@ -165,6 +165,7 @@ class Gateway:
         self._path.is_draining = True
         if self._server is not None:
             self._server.close()
+        await self._operator.close()  # so that nobody who asks the next gateway how it is gets this one's answer
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
@@ -176,7 +177,6 @@ class Gateway:
         await self._accounting.close()
         if self._link is not None:
             await self._link.close()
-        await self._operator.close()
 
     async def _drain(self) -> None:
         """Waits until every connection has ended, and breaks off those that have not when the time is over."""
