@@ -61,30 +61,6 @@ async def test_slow_reader_keeps_its_slot_until_the_last_byte_is_copied(one_slot
             await until(lambda: len(stage.replica.received) == 2)
 
 
-async def test_slot_is_kept_while_only_our_own_buffer_is_left(one_slot: Stage) -> None:
-    """ADM-06: the replica is done and gone; the caller is not."""
-    stage, size = one_slot, 8_000_000
-
-    async def large(request: Received, writer: asyncio.StreamWriter) -> None:
-        writer.write(STREAM + chunk(bytes(size)) + b"0\r\n\r\n")
-
-    stage.replica.script = large
-    async with caller(stage) as (reader, _):
-        await reader.readuntil(b"\r\n\r\n")
-        async with caller(stage):
-            await asyncio.sleep(0.3)
-            assert any(one.is_slow for one in stage.gateway._path.connections)
-            assert len(stage.replica.received) == 1
-            await _read_to_the_end(reader)
-            await until(lambda: len(stage.replica.received) == 2)
-
-
-async def _read_to_the_end(reader: asyncio.StreamReader) -> None:
-    last = b""
-    while not last.endswith(b"\r\n0\r\n\r\n"):
-        last = last[-10:] + await reader.read(1_000_000)
-
-
 @pytest.mark.parametrize("phase", ["waiting", "silent", "streaming", "slow"])
 async def test_caller_who_leaves_frees_its_place_at_once(one_slot: Stage, phase: str) -> None:
     """GW-17: in well under 100 ms, whatever is going on."""

@@ -7,12 +7,14 @@ import gzip
 import itertools
 import json
 import time
+from dataclasses import replace
 
+import openai
 import pytest
 
 from provisioner.gateway.server import Limits
 from tests.gateway.conftest import Stage, StageMaker, until
-from tests.gateway.stub import SECRET, Received
+from tests.gateway.stub import SECRET, Received, make_route, make_snapshot
 
 BODY = b'{"model":"chat"}'
 REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nX-API-Key: %b\r\nContent-Length: 16\r\n\r\n%b" % (
@@ -231,3 +233,147 @@ async def test_interim_answers_of_the_replica_are_not_passed_on(stage: Stage) ->
     received = await stage.raw(REQUEST, wait=0.3)
     assert received.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"Link" not in received
+
+
+async def stop_after(stage: Stage, *pieces: bytes) -> None:
+    """Lets the replica send these bytes and break off."""
+
+    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+        writer.transport.abort()
+
+    stage.replica.script = script
+
+
+async def test_stream_of_events_that_breaks_off_ends_with_an_error_event_and_the_break(stage: Stage) -> None:
+    await stop_after(stage, STREAM + chunk(b"data: 1\n\n"))
+    received = await stage.raw(REQUEST)
+    body = received.partition(b"\r\n\r\n")[2]
+    assert body.startswith(chunk(b"data: 1\n\n"))
+    event = body[len(chunk(b"data: 1\n\n")) :].split(b"\r\n")[1]
+    assert event.startswith(b"event: error\ndata: {")
+    assert json.loads(event.partition(b"data: ")[2])["error"]["code"] == "upstream_failed"
+    assert event.endswith(b"\n\n")
+    assert not body.endswith(b"0\r\n\r\n")
+
+
+async def test_error_event_is_an_error_to_the_official_client(stage: Stage) -> None:
+    await stop_after(stage, STREAM + chunk(b'data: {"choices":[]}\n\n'))
+    async with openai.AsyncOpenAI(base_url=f"{stage.url}/v1", api_key=SECRET, max_retries=0) as client:
+        stream = await client.chat.completions.create(model="chat", messages=[], stream=True)
+        with pytest.raises(openai.APIError, match="broke off"):
+            async for _ in stream:
+                pass
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (STREAM + chunk(b"data: 1\n\ndata: {"),),
+        (STREAM.replace(b"text/event-stream", b"text/plain") + chunk(b"data: 1\n\n"),),
+        (STREAM.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n") + chunk(b"data: 1\n\n"),),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",),
+    ],
+    ids=["amid-an-event", "no-events", "compressed", "length"],
+)
+async def test_answer_that_breaks_off_where_nothing_can_be_said_is_only_broken_off(
+    stage: Stage, pieces: tuple[bytes, ...]
+) -> None:
+    await stop_after(stage, *pieces)
+    received = await stage.raw(REQUEST)
+    assert b"200 OK" in received
+    assert b"event: error" not in received
+    assert not received.endswith(b"0\r\n\r\n")
+
+
+async def test_break_is_seen_where_the_end_of_the_connection_would_end_the_answer(stage: Stage) -> None:
+    await stop_after(stage, STREAM.replace(b"text/event-stream", b"text/plain") + chunk(b"part"))
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    writer.write(REQUEST.replace(b"HTTP/1.1\r\n", b"HTTP/1.0\r\n"))
+    with pytest.raises(ConnectionResetError):
+        async with asyncio.timeout(3):
+            while await reader.read(1000):
+                pass
+    writer.transport.abort()
+
+
+async def test_silent_stream_is_kept_open_by_comments_between_events_only(make_stage: StageMaker) -> None:
+    go_on = asyncio.Event()
+
+    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM + chunk(b"data: 1\n\n"))
+        await writer.drain()
+        await go_on.wait()
+        writer.write(chunk(b"data: "))
+        await writer.drain()
+        await asyncio.sleep(0.8)
+        writer.write(chunk(b"2\n\n") + b"0\r\n\r\n")
+
+    async with make_stage(limits=Limits(comment_seconds=0.2, drain_seconds=0.2)) as stage:
+        stage.replica.script = script
+        reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+        writer.write(REQUEST)
+        for _ in range(2):
+            await asyncio.wait_for(reader.readuntil(chunk(b": keep-alive\n\n")), 3)
+        go_on.set()
+        rest = await asyncio.wait_for(reader.readuntil(b"\r\n0\r\n\r\n"), 3)
+        assert rest.endswith(chunk(b"data: ") + chunk(b"2\n\n") + b"0\r\n\r\n")
+        writer.close()
+
+
+async def test_comments_do_not_keep_a_dead_stream_alive(make_stage: StageMaker) -> None:
+    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM + chunk(b"data: 1\n\n"))
+        await writer.drain()
+        await asyncio.sleep(60)
+
+    limits = Limits(comment_seconds=0.2, silence_seconds=0.9, drain_seconds=0.2)
+    async with make_stage(limits=limits) as stage:
+        stage.replica.script = script
+        received = await stage.raw(REQUEST, wait=5)
+        assert received.count(b": keep-alive") >= 1
+        assert b"event: error" in received
+        assert b"upstream_timeout" in received
+        assert not received.endswith(b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("te", "passed"), [(b"TE: deflate, trailers\r\n", True), (b"TE: deflate\r\n", False), (b"", False)]
+)
+async def test_trailers_reach_a_caller_who_takes_them(stage: Stage, te: bytes, passed: bool) -> None:
+    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        fields = b"X-Checksum: 1\r\nSet-Cookie: a=b\r\nContent-Encoding: gzip\r\nX-Request-ID: theirs\r\n"
+        writer.write(STREAM + chunk(b"data: 1\n\n") + b"0\r\n" + fields + b"\r\n")
+
+    stage.replica.script = script
+    received = await stage.raw(REQUEST.replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n" + te))
+    assert received.endswith(b"\r\n0\r\nx-checksum: 1\r\n\r\n" if passed else b"\r\n0\r\n\r\n")
+    assert stage.replica.received[0].header("te") is None
+
+
+async def test_large_body_that_is_answered_early_frees_the_connection_for_nobody_else(stage: Stage) -> None:
+    """What the replica had not read of one request must not begin the next one."""
+    early = asyncio.Event()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Large\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        await early.wait()
+        writer.transport.abort()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0, limit=1000)
+    try:
+        backend = replace(stage.backend, address=f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        await stage.publish(make_snapshot(make_route(backend), version=3))
+        body = b'{"model":"chat","x":"' + b"x" * 14_000_000 + b'"}'
+        received = await stage.raw(REQUEST.replace(BODY, body).replace(b"Length: 16", b"Length: %d" % len(body)))
+        assert received.startswith(b"HTTP/1.1 413 ")
+        assert received.endswith(b"{}")
+        assert stage.gateway._path.pool._idle == {}
+    finally:
+        early.set()
+        server.close()
