@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
-_MANY = 200
-"""More names than this are not compared one by one."""
+_MANY, _ALIKE = 500, 3
+"""Of more names than this not each is compared, but only those that begin with as many of the same letters."""
 
 
 class Severity(StrEnum):
@@ -55,7 +55,8 @@ def nearest_name(word: str, names: Iterable[str]) -> str | None:
     those that begin alike are compared."""
     known = {name.lower(): name for name in names}
     if len(known) > _MANY:
-        known = dict(islice(((low, name) for low, name in known.items() if low[:2] == word[:2].lower()), _MANY))
+        alike = word[:_ALIKE].lower()
+        known = dict(islice(((low, name) for low, name in known.items() if low.startswith(alike)), _MANY))
     close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
     return known[close[0]] if close else None
 
