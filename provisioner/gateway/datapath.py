@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from provisioner.gateway.caller.connection import CallerConnection
     from provisioner.gateway.operator.pages import Pages
 
+IN_USE_SECONDS = 60.0
+"""How long an endpoint counts as in use after its last request: longer than from one scrape to the next."""
+
 
 @dataclass(slots=True, kw_only=True)
 class DataPath:
@@ -56,6 +59,8 @@ class DataPath:
     """Of the operator, shown on the customers' address; none unless the gateway stands alone."""
     is_draining: bool = False
     connections: set[CallerConnection] = field(default_factory=set)
+    last_used: dict[str, float] = field(default_factory=dict)
+    """When the last request for an endpoint ended, in loop time, by its id."""
 
     def waiting(self) -> Mapping[str, int]:
         """Requests that wait for a slot or a replica, by the id of every endpoint."""
@@ -63,6 +68,15 @@ class DataPath:
         waiting = Counter({route.endpoint: 0 for route in routes})
         waiting.update(endpoint for one in self.connections if (endpoint := one.waits_at()) is not None)
         return waiting
+
+    def demand(self, now: float) -> Mapping[str, float]:
+        """By the id of every endpoint the requests that wait there, or this gateway's share of one while it is in use:
+        one that is busy must not look like one that nobody wants. `now` is the loop's time."""
+        share = 1 / self.directory.snapshot.gateways if self.directory is not None else 0.0
+        in_use = {one.is_for() for one in self.connections}
+        in_use |= {endpoint for endpoint, ended in self.last_used.items() if now < ended + IN_USE_SECONDS}
+        waiting = self.waiting()
+        return {endpoint: count or share * (endpoint in in_use) for endpoint, count in waiting.items()}
 
     def use(self, directory: Directory) -> None:
         """Takes a new directory into use; requests that go on keep theirs."""
@@ -72,4 +86,6 @@ class DataPath:
         self.allowances.use(snapshot)
         self.replicas.use(snapshot)
         self.directory = directory
+        known = {route.endpoint for route in snapshot.routes}
+        self.last_used = {endpoint: ended for endpoint, ended in self.last_used.items() if endpoint in known}
         self.rescue.use(snapshot)

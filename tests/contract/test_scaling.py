@@ -137,7 +137,7 @@ def test_endpoint_that_may_sleep_is_woken_by_what_waits_at_our_gateway() -> None
     assert spec["initialCooldownPeriod"] > 600
     assert spec["triggers"][0]["metadata"]["serverAddress"] == "https://metrics.example.com"
     assert replicas_wanted(scaled(case), {}, now=1) == 0
-    assert replicas_wanted(scaled(case), {"tenantry_gateway_waiting_requests": 1}, now=0) == 1
+    assert replicas_wanted(scaled(case), {"tenantry_gateway_demand": 1}, now=0) == 1
     assert "idleReplicaCount" not in scaled(changed("dedicated"))["spec"]
 
 

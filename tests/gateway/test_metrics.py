@@ -95,8 +95,8 @@ async def test_no_label_holds_what_a_caller_or_customer_chose(stage: Stage) -> N
         assert f"my-secret-{secret}" not in text
 
 
-async def test_requests_that_wait_are_told_by_endpoint_for_the_scaler(stage: Stage) -> None:
-    """The signal `gateway-queue` asks for `tenantry_gateway_waiting_requests` of its endpoint."""
+async def test_requests_that_wait_are_told_by_endpoint(stage: Stage) -> None:
+    """Dashboards and the operator see them; what a scaler is told is `demand`."""
     free = asyncio.Event()
 
     async def slow(request: Received, writer: asyncio.StreamWriter) -> None:

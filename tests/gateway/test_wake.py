@@ -10,7 +10,7 @@ import pytest
 from provisioner.domain.snapshot import Route
 from provisioner.gateway.server import Limits
 from tests.gateway.conftest import Answer, Stage, StageMaker, until
-from tests.gateway.stub import make_route, make_snapshot
+from tests.gateway.stub import OK, Received, make_route, make_snapshot
 
 ASLEEP = replace(make_route(), can_wake=True)
 
@@ -112,3 +112,34 @@ async def test_a_gateway_tells_its_id_while_it_lives_and_takes_leave(make_stage:
         (gateway,) = doors.gateways
         assert doors.left == []
     assert doors.left == [gateway]
+
+
+async def test_a_scaler_is_told_of_requests_that_wait_and_of_an_endpoint_in_use(stage: Stage) -> None:
+    """An endpoint that answers everything at once must not look like one that nobody wants."""
+    path, loop = stage.gateway._path, asyncio.get_running_loop()
+
+    def demand(later: float = 0.0) -> float:
+        return path.demand(loop.time() + later)["ep-acme-chat"]
+
+    await sleep(stage)
+    assert demand() == 0
+    asked = await ask(stage, 3)
+    assert demand() == 3
+    free = asyncio.Event()
+
+    async def slow(request: Received, writer: asyncio.StreamWriter) -> None:
+        await free.wait()
+        writer.write(OK)
+
+    stage.replica.script = slow
+    await awake(stage)
+    await until(lambda: len(stage.replica.received) == 3)
+    assert (demand(), demand(later=600)) == (1, 1)
+    free.set()
+    assert [(await one).status for one in asked] == [200] * 3
+    assert (demand(), demand(later=50), demand(later=70)) == (1, 1, 0)
+    shared = replace(make_snapshot(replace(ASLEEP, backends=(stage.backend,)), version=stage.version() + 1), gateways=4)
+    await stage.publish(shared)
+    assert demand() == 0.25
+    await stage.publish(make_snapshot(make_route(alias="other"), version=stage.version() + 1))
+    assert path.last_used == {}

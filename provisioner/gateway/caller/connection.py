@@ -157,6 +157,10 @@ class CallerConnection(asyncio.Protocol):
         """The id of the endpoint at which its request waits, if it does."""
         return self._exchange.waits_at() if self._exchange is not None else None
 
+    def is_for(self) -> str | None:
+        """The id of the endpoint that its request is for, if it has one."""
+        return self._exchange.is_for() if self._exchange is not None else None
+
     def expire(self, now: float) -> None:
         """Ends a silence that has lasted too long; `now` is the loop's time."""
         if now < self._deadline:

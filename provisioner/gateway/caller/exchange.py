@@ -174,6 +174,10 @@ class Exchange:
         elif self._sending.upstream is not None:
             self._sending.upstream.resume_reading()
 
+    def is_for(self) -> str | None:
+        """The id of the endpoint that it is for; None while that is not known."""
+        return self._tally.route.endpoint if self._tally.route is not None else None
+
     def waits_at(self) -> str | None:
         """The id of the endpoint for whose slot or replica it waits; None before and after."""
         if self._place is None or self._tally.backend is not None:
@@ -341,7 +345,10 @@ class Exchange:
             tally.tokens = tokens = self._reader.tokens
             if (used := (tokens.prompt or 0) + (tokens.completion or 0)) > 0:
                 self._path.allowances.spend(tally.key, self._route, used)
-        self._path.accounting.record(tally, outcome, self._loop.time())
+        ended = self._loop.time()
+        if tally.route is not None:
+            self._path.last_used[tally.route.endpoint] = ended
+        self._path.accounting.record(tally, outcome, ended)
 
     def _refuse(self, refusal: Refusal, outcome: Outcome) -> None:
         self._tally.status = refusal.status

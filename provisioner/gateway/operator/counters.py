@@ -74,7 +74,14 @@ GAUGES = (
     Metric(
         name="tenantry_gateway_waiting_requests",
         kind="gauge",
-        help="Requests that wait for a slot or for a replica; the signal gateway-queue looks at it.",
+        help="Requests that wait for a slot or for a replica.",
+        labels=("endpoint",),
+    ),
+    Metric(
+        name="tenantry_gateway_demand",
+        kind="gauge",
+        help="Requests that wait or, where none does, this gateway's share of 1 while the endpoint is in use or was a "
+        "minute ago, else 0; the signal gateway-queue looks at it.",
         labels=("endpoint",),
     ),
     Metric(

@@ -6,6 +6,7 @@ customer, on its only address. No page holds a secret: keys appear as a number o
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -75,6 +76,7 @@ class OperatorPages:
             "body_bytes": self._path.body_memory.held_bytes,
             "usage_waiting": self._path.accounting.waiting,
             "waiting_requests": self._path.waiting(),
+            "demand": self._path.demand(asyncio.get_running_loop().time()),
             **_queue_gauges(self._path.queue.status()["backends"]),
             "replicas": self._path.replicas.by_state(),
             "endpoint_replicas_out": self._path.replicas.out_by_endpoint(),
