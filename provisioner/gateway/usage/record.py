@@ -33,23 +33,26 @@ def json_line(record: dict[str, Any]) -> bytes:
 
 
 def counted_record(tally: Tally, route: Route, outcome: Outcome, ended: float) -> dict[str, Any]:
-    """What of a request for `route` is counted by the control plane (`admission.usage`)."""
-    tokens = tally.tokens
-    return {
+    """What of a request for `route` is counted by the control plane (`admission.usage`), and what it takes as evidence
+    of a fallback; what it takes for granted is left out."""
+    key, tokens = tally.key, tally.tokens
+    counted = {
         "at": tally.at,
-        "tenant": tally.key.tenant or route.tenant,
+        "tenant": key.tenant or route.tenant,
         "endpoint": route.endpoint,
         "key": _key(tally),
-        "team": tally.key.team,
         "status": tally.status or _NO_STATUS,
         "outcome": outcome.value,
         "prompt_tokens": tokens.prompt,
         "completion_tokens": tokens.completion,
         "duration_ms": _milliseconds(tally.began, ended),
-        "request_id": tally.request_id.decode("latin-1"),
-        "target": tally.target,
-        "denial": tally.denial,
     }
+    if key.team is not None:
+        counted["team"] = key.team
+    if tally.target or tally.denial:
+        request_id = tally.request_id.decode("latin-1")
+        counted.update(request_id=request_id, target=tally.target, denial=tally.denial)
+    return counted
 
 
 def record_of(tally: Tally, outcome: Outcome, ended: float) -> dict[str, Any]:

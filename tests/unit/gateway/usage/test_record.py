@@ -41,6 +41,15 @@ def test_record_is_as_the_control_plane_takes_it() -> None:
     assert (told.request_id, told.target, told.denial) == ("req-1", "outside", "BudgetUsedUp")
 
 
+def test_what_the_control_plane_takes_for_granted_is_not_sent() -> None:
+    notes = tally()
+    assert notes.route is not None
+    counted = counted_record(notes, notes.route, Outcome.OK, 12.5)
+    assert not counted.keys() & {"team", "request_id", "target", "denial"}
+    told = UsageRecordForm.model_validate_json(json_line(counted)).record()
+    assert (told.team, told.prompt_tokens, told.target, told.denial) == (None, None, "", "")
+
+
 def test_key_without_a_name_is_told_by_its_digest_and_nobody_s_as_anonymous() -> None:
     assert record_of(tally(), Outcome.OK, 11.0)["key"] == make_key().digest
     stranger = KeyDigest(digest="", tenant="")
