@@ -54,6 +54,7 @@ def listed_view(endpoint: Endpoint) -> EndpointView:
             template=plan.placement.template,
             template_version=plan.placement.template_version,
             node_type=plan.capacity.node_type,
+            node_claims=next((stage.objects for stage in endpoint.stages if stage.name is StageName.CAPACITY), ()),
             route=endpoint.id,
             operation=endpoint.operation,
             revision=plan.runtime.revision,

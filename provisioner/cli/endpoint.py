@@ -125,8 +125,8 @@ def show_endpoint(reference: ReferenceArgument, output: OutputOption = Format.TA
 
 @app.command("inspect")
 def inspect_endpoint(reference: ReferenceArgument, output: OutputOption = Format.TABLE) -> None:
-    """Show where an endpoint stands: project, tenant cluster, node type, template version and route, and the etag for
-    `--if-match`. For the provider's keys.
+    """Show where an endpoint stands: project, tenant cluster, node claims, template version and route, and the etag
+    for `--if-match`. For the provider's keys.
 
     Example: tenantry endpoint inspect acme/chat
     """

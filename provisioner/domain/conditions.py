@@ -7,7 +7,7 @@ first unmet one; its reason comes from whichever later condition is in error. Pu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -36,13 +36,15 @@ class StageState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One stage. `reason` is a CamelCase noun, `since` when `state` was last changed."""
+    """One stage. `reason` is a CamelCase noun, `since` when `state` was last changed; `objects` names what was seen of
+    what the stage waits for, where that has names of its own (node claims)."""
 
     name: StageName
     state: StageState = StageState.PENDING
     reason: str = ""
     message: str = ""
     since: datetime | None = None
+    objects: tuple[str, ...] = ()
 
 
 def initial_stages() -> tuple[Stage, ...]:
@@ -71,4 +73,4 @@ def current_stage(stages: Sequence[Stage]) -> Stage | None:
 
 def _updated(old: Stage, new: Stage, now: datetime) -> Stage:
     since = old.since if old.state is new.state and old.since else now
-    return Stage(name=old.name, state=new.state, reason=new.reason, message=new.message, since=since)
+    return replace(new, name=old.name, since=since)

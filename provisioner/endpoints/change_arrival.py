@@ -17,10 +17,10 @@ from provisioner.endpoints.change_trees import head_of, push_both
 from provisioner.endpoints.draining import drain_revision
 from provisioner.endpoints.observe import Observation, observe, wanted_replicas
 from provisioner.endpoints.placing import apply_instance
-from provisioner.endpoints.progress import load_endpoint, wait_for, waited_seconds
+from provisioner.endpoints.progress import load_endpoint, record_stages, wait_for, waited_seconds
 from provisioner.endpoints.refresh import ask_refresh
 from provisioner.endpoints.replicas import ensure_leases, remove_leases
-from provisioner.endpoints.stages import derive_hopeless, derive_stages
+from provisioner.endpoints.stages import capacity_stage, derive_hopeless, derive_stages
 from provisioner.endpoints.switching import await_gateways, await_only, save_side
 from provisioner.endpoints.verify import find_refusals
 from provisioner.endpoints.workloads import workload_ref
@@ -100,6 +100,7 @@ async def await_revision(attempt: EndpointAttempt) -> Done | Wait:
         await ensure_leases(attempt, plan, seen.tenant.leases)
     unmet = _unmet(course, seen, commit)
     if unmet is None:
+        await record_stages(attempt, await load_endpoint(attempt), (capacity_stage(plan, seen),))
         return Done()
     told = f"{unmet.name}: {unmet.message}" if unmet.message else str(unmet.name)
     if waited_seconds(attempt) > arrival_seconds(plan):

@@ -7,6 +7,7 @@ cures.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from provisioner.domain.conditions import Stage, StageName, StageState
 from provisioner.domain.plan import EndpointPlan
@@ -22,7 +23,7 @@ def derive_stages(plan: EndpointPlan, seen: Observation, *, commit: str, beside:
     whose health says nothing about this one."""
     return (
         _tenant_cluster(seen),
-        _capacity(plan, seen),
+        capacity_stage(plan, seen),
         _argo_sync(plan, seen, commit, beside),
         _route(plan, seen),
         _loading(plan, seen),
@@ -61,6 +62,11 @@ def _tenant_cluster(seen: Observation) -> Stage:
     if seen.tenant is None:
         return Stage(name=name, reason="TenantClusterUnreachable", message=seen.unreachable)
     return Stage(name=name, state=_DONE)
+
+
+def capacity_stage(plan: EndpointPlan, seen: Observation) -> Stage:
+    """Stage 5, with the names of the node claims."""
+    return replace(_capacity(plan, seen), objects=tuple(claim.name for claim in seen.claims))
 
 
 def _capacity(plan: EndpointPlan, seen: Observation) -> Stage:

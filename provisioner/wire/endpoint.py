@@ -28,13 +28,15 @@ class ScalingView(Message):
 
 
 class Identifiers(Message):
-    """Where the endpoint stands on vCluster Platform and in our own records."""
+    """Where the endpoint stands on vCluster Platform and in our own records. `nodeClaims` are those that the last
+    operation saw which looked at its nodes."""
 
     project: str
     tenant_cluster: str
     template: str
     template_version: str
     node_type: str
+    node_claims: tuple[str, ...] = ()
     route: str
     operation: str
     revision: str

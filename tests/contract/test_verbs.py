@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from provisioner.api.views import listed_view
 from provisioner.delivery.git import GitDelivery
 from provisioner.domain.conditions import StageName, StageState
 from provisioner.domain.endpoint import Phase
@@ -50,10 +51,11 @@ async def test_endpoint_is_created_serves_and_is_deleted_without_a_trace(laptop:
 
 
 async def test_identifiers_resolve_to_objects_of_the_control_plane(laptop: Installation) -> None:
-    """Ledger: LIF-03, LIF-11"""
+    """Ledger: LIF-03, LIF-11, CLI-06"""
     operation = await laptop.submit_create()
     await laptop.finish(operation.id)
-    plan = (await laptop.endpoint(operation.subject)).plan
+    row = await laptop.endpoint(operation.subject)
+    plan = row.plan
     cluster, namespace = laptop.cluster, f"p-{plan.placement.project}"
     instance = await cluster.get(ObjectRef(kinds.VIRTUAL_CLUSTER_INSTANCE, plan.placement.tenant_cluster, namespace))
     route = await cluster.get(ObjectRef(kinds.HTTP_ROUTE, plan.endpoint, "tenantry"))
@@ -64,6 +66,9 @@ async def test_identifiers_resolve_to_objects_of_the_control_plane(laptop: Insta
     }
     assert instance["metadata"]["annotations"]["tenantry.io/request-id"] == "req-7"
     assert {claim["spec"]["typeRef"] for claim in claims} == {plan.capacity.node_type}
+    assert (
+        listed_view(row).identifiers.node_claims == tuple(sorted(claim["metadata"]["name"] for claim in claims)) != ()
+    )
     assert route and route["spec"]["hostnames"] == [plan.address.hostname]
 
 

@@ -74,13 +74,13 @@ def test_strangers_are_refused_from_outside(installation: Installation, secret: 
 
 
 def test_the_endpoint_shows_status_url_model_and_the_ids_behind_it(installation: Installation, secret: str) -> None:
-    """Ledger: LIF-03, ROU-03"""
+    """Ledger: LIF-03, ROU-03, CLI-06"""
     shown = endpoint(installation)
     assert shown["phase"] == "Ready"
     assert {stage["state"] for stage in shown["stages"]} == {"done"}  # type: ignore[attr-defined]
     assert shown["model"]["id"] == "gemma-3-270m"  # type: ignore[index]
     ids = shown["identifiers"]
-    assert all(ids[name] for name in ("project", "tenantCluster", "templateVersion", "nodeType", "route"))  # type: ignore[index]
+    assert all(ids[name] for name in ("project", "tenantCluster", "templateVersion", "nodeType", "nodeClaims", "route"))  # type: ignore[index]
 
 
 def test_a_wrong_key_on_the_operators_api_reaches_nothing(installation: Installation, secret: str) -> None:

@@ -149,6 +149,7 @@ async def test_an_endpoint_is_shown_in_four_groups(
         "template": "tenantry-dedicated",
         "templateVersion": "1.0.0",
         "nodeType": "laptop.gpu",
+        "nodeClaims": [],
         "route": created,
         "operation": shown["identifiers"]["operation"],
         "revision": shown["identifiers"]["revision"],

@@ -101,7 +101,7 @@ def test_what_is_wrong_with_a_patch_is_told_with_its_line(chat: str, tmp_path: P
 
 def test_a_change_names_the_state_that_inspect_showed(chat: str, served: Served, sight: Sight) -> None:
     seen = sight.json("endpoint", "inspect", chat)
-    assert {"project", "tenantCluster", "nodeType", "templateVersion", "route"} <= seen.keys()
+    assert {"project", "tenantCluster", "nodeType", "nodeClaims", "templateVersion", "route"} <= seen.keys()
     assert all(seen[name] for name in ("project", "tenantCluster", "nodeType", "templateVersion", "route", "etag"))
     assert sight.told("endpoint", "inspect", "acme/chat").splitlines()[0].split() == ["endpoint", chat]
     assert main(["endpoint", "warm", chat, "--if-match", seen["etag"]]) == 0

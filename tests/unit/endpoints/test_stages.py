@@ -82,6 +82,15 @@ def test_everything_in_order_is_done() -> None:
     assert unmet(SEEN) == {}
 
 
+@pytest.mark.parametrize("phase", ["Available", "Pending"])
+def test_node_claims_are_named_whatever_they_have_come_to(phase: str) -> None:
+    """Ledger: CLI-06"""
+    seen = replace(SEEN, claims=(replace(CLAIM, phase=phase),))
+    assert {stage.name: stage.objects for stage in derive_stages(PLAN, seen, commit=COMMIT) if stage.objects} == {
+        StageName.CAPACITY: (CLAIM.name,)
+    }
+
+
 @pytest.mark.parametrize(
     ("seen", "stage", "state", "reason"),
     [
