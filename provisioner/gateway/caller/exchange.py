@@ -356,8 +356,10 @@ class Exchange:
         self._caller.refuse(refusal)
 
     def _end_well(self) -> None:
-        self._settle(Outcome.OK)
-        self._caller.finish(keep_alive=self._answer is not None and self._answer.keep_alive)
+        answer = self._answer
+        is_good = answer is not None and answer.status < 500
+        self._settle(Outcome.OK if is_good else Outcome.UPSTREAM_FAILED)
+        self._caller.finish(keep_alive=answer is not None and answer.keep_alive)
 
     def _end_badly(self, refusal: Refusal, outcome: Outcome) -> None:
         answer = self._answer
