@@ -65,3 +65,14 @@ async def test_sink_that_hangs_holds_up_no_other() -> None:
     hangs.set()
     running.cancel()
     await asyncio.wait((running,))
+
+
+async def test_caller_whom_nobody_knows_is_no_record() -> None:
+    accounting = UsageAccounting([SlowSink(asyncio.Event(), asyncio.Event())], Counters())
+    stranger = tally()
+    stranger.status = 401
+    accounting.record(stranger, Outcome.REFUSED, 11.0)
+    assert accounting.waiting == 0
+    assert not [line for line in accounting.measures.lines() if not line.startswith("#")]
+    accounting.record(tally(), Outcome.OK, 11.0)
+    assert accounting.waiting == 1

@@ -104,3 +104,17 @@ def test_paths_are_told_as_operations(path: bytes, operation: str) -> None:
     measures.observe(tally(path=path), Outcome.OK, 10.5)
     [line] = [line for line in measures.lines() if line.startswith("gen_ai_server_request_duration_seconds_count")]
     assert f'gen_ai_operation_name="{operation}"' in line
+
+
+def test_times_of_tokens_are_those_after_the_first() -> None:
+    measures, notes = Measures(), tally()
+    notes.first_token, notes.tokens = 10.5, Tokens(7, 5, "stop")
+    measures.observe(notes, Outcome.OK, 12.5)
+    sums = dict(line.rsplit(" ", 1) for line in measures.lines() if "_sum{" in line)
+    found = {name.partition("{")[0]: float(value) for name, value in sums.items() if "input" not in name}
+    assert found == {
+        "gen_ai_server_request_duration_seconds_sum": 2.5,
+        "gen_ai_server_time_to_first_token_seconds_sum": 0.5,
+        "gen_ai_server_time_per_output_token_seconds_sum": 0.5,
+        "gen_ai_client_token_usage_sum": 5.0,
+    }
