@@ -63,6 +63,26 @@ def plan_routes(standalone: Standalone, created_at: datetime) -> tuple[Route, ..
     return tuple(routes)
 
 
+def idle_settings(standalone: Standalone) -> tuple[str, ...]:
+    """The settings of lanes without a backend that do nothing: they are for a backend, or for a lane that is served."""
+    idle = []
+    for lane in standalone.lanes:
+        if lane.urls:
+            continue
+        told: dict[str, object] = {
+            "CONCURRENCY": lane.slots,
+            "QUEUE_DEPTH": lane.depth,
+            "QUEUE_GROUP": lane.group,
+            "BALANCE": lane.balance,
+            "UPSTREAM_MODEL": lane.upstream_model,
+        }
+        if lane.name not in FALLING_BACK:
+            told |= {"MODELS": lane.models or None, "TEAMS": lane.teams}
+        idle += [lane.variable(what) for what, value in told.items() if value is not None]
+        idle += [f"{lane.variable('UPSTREAM_API_KEY')}_FILE"] if lane.api_key_file is not None else []
+    return tuple(idle)
+
+
 def _grouped(lanes: Sequence[Lane]) -> Iterator[tuple[str, Sequence[Lane]]]:
     """Sets of lanes that share something, each with its name: the group that one of them names, or the first lane."""
     sets: list[tuple[list[Lane], set[str]]] = []

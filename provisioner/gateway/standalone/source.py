@@ -18,7 +18,7 @@ from provisioner.domain.snapshot import KeyDigest, Snapshot
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.standalone.keys import KeysError, parse_keys
 from provisioner.gateway.standalone.lane import Standalone
-from provisioner.gateway.standalone.plan import plan_groups, plan_routes
+from provisioner.gateway.standalone.plan import idle_settings, plan_groups, plan_routes
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +47,8 @@ class StandaloneSource:
 
     def load(self) -> None:
         """Publishes the first snapshot. Raises `RejectedError` for a keys file that cannot be used."""
+        if idle := idle_settings(self._standalone):
+            _log.warning("settings without effect, for their lanes have no backend: %s", ", ".join(idle))
         file = self._standalone.keys_file
         if file is None:
             allowance = self._standalone.allowance

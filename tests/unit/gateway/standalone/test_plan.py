@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.snapshot import QueueGroup, Route
 from provisioner.gateway.standalone.lane import LANES, Lane, Standalone
-from provisioner.gateway.standalone.plan import plan_groups, plan_routes
+from provisioner.gateway.standalone.plan import idle_settings, plan_groups, plan_routes
 from tests.gateway.stub import NOW
 
 ONE, TWO, THREE = (f"http://engine-{number}:8000" for number in "123")
@@ -111,6 +111,19 @@ def test_lanes_that_share_a_queue_may_say_its_size_once_or_alike() -> None:
 
 def test_what_is_said_of_a_lane_without_a_backend_does_not_size_another_s_queue() -> None:
     assert queues(lanes({"slots": 2}, coder={"slots": 5}))["general"].slots == 2
+
+
+def test_settings_that_do_nothing_are_named() -> None:
+    told = {"slots": 2, "models": ("x",), "teams": ("a",), "api_key_file": Path("key")}
+    assert idle_settings(lanes({"slots": 1}, coder=told, embedding=told)) == (
+        "CONCURRENCY_CODER",
+        "UPSTREAM_API_KEY_CODER_FILE",
+        "CONCURRENCY_EMBEDDING",
+        "MODELS_EMBEDDING",
+        "TEAMS_EMBEDDING",
+        "UPSTREAM_API_KEY_EMBEDDING_FILE",
+    )
+    assert idle_settings(lanes(coder={**told, "urls": (TWO,)})) == ()
 
 
 def test_teams_of_general_hold_for_lanes_that_fall_back_to_it_unless_they_have_their_own() -> None:
