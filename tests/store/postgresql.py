@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,10 +35,14 @@ class Server:
         self._start = start
         self.process = start()
 
-    def restart_immediately(self) -> None:
-        """What `pg_ctl restart -m immediate` does: every connection breaks, what was committed is recovered."""
+    def stop_immediately(self) -> None:
+        """Every connection breaks, and it does not come back."""
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait(timeout=30)
+
+    def restart_immediately(self) -> None:
+        """What `pg_ctl restart -m immediate` does: every connection breaks, what was committed is recovered."""
+        self.stop_immediately()
         self.process = self._start()
 
 
@@ -72,6 +77,31 @@ def running_server() -> Iterator[Server]:
         subprocess.run(initdb, check=True, capture_output=True, user=user, cwd=folder)
         with _server(programs / "postgres", data, user) as server:
             yield server
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def running_standby(primary: Server) -> Iterator[Server]:
+    """A second server that has every commit of the primary before the primary acknowledges it (synchronous
+    replication), until `SELECT pg_promote()` makes it one of its own."""
+    programs = _programs()
+    assert programs is not None, _MISSING
+    user = "postgres" if os.geteuid() == 0 else None
+    folder = Path(tempfile.mkdtemp(prefix="tenantry-standby-"))
+    if user is not None:
+        shutil.chown(folder, user)
+    data, source = folder / "data", f"{primary.url}/postgres"
+    copy = [str(programs / "pg_basebackup"), "-d", source, "-D", str(data), "-R", "-X", "stream", "--no-sync"]
+    try:
+        subprocess.run([*copy, "-c", "fast"], check=True, capture_output=True, user=user, cwd=folder)
+        with _server(programs / "postgres", data, user) as standby, psycopg.connect(source, autocommit=True) as asked:
+            asked.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            asked.execute("SELECT pg_reload_conf()")
+            while asked.execute("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone() is None:
+                time.sleep(0.05)
+            asked.close()
+            yield standby
     finally:
         shutil.rmtree(folder)
 
@@ -169,5 +199,5 @@ def _pgbouncer() -> str | None:
 
 def _programs() -> Path | None:
     on_path = shutil.which("initdb")
-    found = [Path(on_path).parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    found = [Path(on_path).resolve().parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     return next((folder for folder in reversed(found) if (folder / "initdb").exists()), None)

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
@@ -23,7 +24,7 @@ from provisioner.operations.verb import VerbDefinition
 from provisioner.operations.worker import Worker
 from provisioner.store.sql import open_store
 from tests.store.examples import NOON, operation
-from tests.store.postgresql import Server, create_database, missing_postgresql, running_server
+from tests.store.postgresql import Server, create_database, missing_postgresql, running_server, running_standby
 from tests.store.proxy import proxied
 
 OPERATIONS = 200
@@ -31,7 +32,8 @@ WORKERS = 4
 HASTE = 20
 """How much faster time passes, so that leases of the lost expire while a test waits."""
 
-Fail = Callable[[], Awaitable[None]]
+NAME = "faults"
+"""The database's."""
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -84,18 +86,46 @@ async def on_failed(attempt: Attempt[Outside], reason: str, message: str) -> Non
     raise AssertionError(f"{reason}: {message}")
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where workers find the database, where one looks at it directly, and what goes wrong with it."""
+
+    url: str
+    direct: str
+    fail: Callable[[], Awaitable[None]]
+
+
 @asynccontextmanager
-async def restarted(server: Server) -> AsyncIterator[tuple[str, Fail]]:
+async def restarted(server: Server) -> AsyncIterator[Place]:
     """The server itself, restarted without a warning."""
 
     async def fail() -> None:
         await asyncio.to_thread(server.restart_immediately)
 
-    yield server.url, fail
+    yield Place(f"{server.url}/{NAME}", f"{server.url}/{NAME}", fail)
 
 
 @asynccontextmanager
-async def cut(server: Server) -> AsyncIterator[tuple[str, Fail]]:
+async def failed_over(server: Server) -> AsyncIterator[Place]:
+    """Two servers, of which the first goes for good and the second takes its place."""
+    with running_standby(server) as standby:
+        ports = [one.url.rpartition(":")[2] for one in (server, standby)]
+        hosts = "&".join(f"host=127.0.0.1:{port}" for port in ports)
+
+        async def fail() -> None:
+            if server.process.poll() is None:
+                await asyncio.to_thread(server.stop_immediately)
+                rows(f"{standby.url}/postgres", "SELECT pg_promote()")
+
+        yield Place(
+            f"postgresql://postgres@/{NAME}?{hosts}&target_session_attrs=read-write",
+            f"postgresql://postgres@{','.join(f'127.0.0.1:{port}' for port in ports)}/{NAME}?target_session_attrs=any",
+            fail,
+        )
+
+
+@asynccontextmanager
+async def cut(server: Server) -> AsyncIterator[Place]:
     """A proxy before it, in which connections break."""
     async with proxied(server.url) as (url, proxy):
 
@@ -105,12 +135,12 @@ async def cut(server: Server) -> AsyncIterator[tuple[str, Fail]]:
                 await asyncio.sleep(0.05)
             assert proxy.cuts > 0
 
-        yield url, fail
+        yield Place(f"{url}/{NAME}", f"{server.url}/{NAME}", fail)
 
 
-@pytest.mark.parametrize("fault", [restarted, cut])
+@pytest.mark.parametrize("fault", [restarted, cut, failed_over])
 async def test_operations_end_once_whatever_happens_to_the_database(
-    fault: Callable[[Server], AbstractAsyncContextManager[tuple[str, Fail]]],
+    fault: Callable[[Server], AbstractAsyncContextManager[Place]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Ledger: OPS-05, OPS-06, OPS-07"""
@@ -122,9 +152,10 @@ async def test_operations_end_once_whatever_happens_to_the_database(
     verbs = {Verb.ENDPOINT_CREATE: VerbDefinition(steps=steps, world=outside, on_failed=on_failed)}
     async with AsyncExitStack() as stack:
         server = stack.enter_context(running_server())
-        direct = create_database(server.url, "faults")
-        url, fail = await stack.enter_async_context(fault(server))
-        stores = [await open_store(f"{url}/faults", clock=clock) for _ in range(WORKERS)]
+        create_database(server.url, NAME)
+        found = await stack.enter_async_context(fault(server))
+        direct = found.direct
+        stores = [await open_store(found.url, clock=clock) for _ in range(WORKERS)]
         for number in range(OPERATIONS):
             id_ = OperationId(f"op-{number}")
             await stores[0].operations.submit(operation(id=id_, subject=f"ep-{number}", next_attempt_at=clock.now()))
@@ -135,7 +166,7 @@ async def test_operations_end_once_whatever_happens_to_the_database(
         running = [asyncio.create_task(worker.run()) for worker in workers]
         for done in (20, 60, 100):
             await until_ended(direct, done, running)
-            await fail()
+            await found.fail()
         await until_ended(direct, OPERATIONS, running)
         for task in running:
             task.cancel()
