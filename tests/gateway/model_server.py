@@ -29,6 +29,13 @@ async def model_server(request: Received, writer: asyncio.StreamWriter) -> None:
             _stream(writer, _chunks(asked))
         else:
             _answer(writer, _completion(asked))
+    elif path == "/v1/responses":
+        text = {"type": "output_text", "text": f"Hello {asked['input']}", "annotations": []}
+        said = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
+        _answer(writer, {"id": "resp_1", "object": "response", "model": asked["model"], "output": [said]})
+    elif path == "/v1/completions":
+        choice = {"index": 0, "text": "Hello", "finish_reason": "stop", "logprobs": None}
+        _answer(writer, {**_head(asked, "text_completion"), "choices": [choice], "usage": USAGE})
     else:
         _answer(writer, {"path": path, "asked": asked})
 

@@ -96,6 +96,17 @@ async def test_models_embeddings_and_transcription(client: openai.AsyncOpenAI) -
     assert (await client.audio.transcriptions.create(model="voxtral", file=speech)).text == "hello world"
 
 
+async def test_responses_completions_and_what_no_client_knows_yet(client: openai.AsyncOpenAI) -> None:
+    """Ledger: GW-09. Other paths and fields pass as they are."""
+    answer = await client.responses.create(model="general", input="there")
+    assert answer.output_text == "Hello there"
+    completed = await client.completions.create(model="general", prompt="Say hello")
+    assert completed.choices[0].text == "Hello"
+    asked = {"model": "general", "novel": {"big": 12345678901234567890}}
+    passed = await client.post("/score/all?x=1", body=asked, cast_to=dict[str, object])
+    assert passed == {"path": "/v1/score/all?x=1", "asked": {**asked, "model": "llama-3"}}
+
+
 async def test_refusals_become_the_client_s_own_exceptions(client: openai.AsyncOpenAI) -> None:
     """Ledger: GW-09."""
     with pytest.raises(openai.NotFoundError) as unknown:

@@ -22,7 +22,7 @@ class _Line(BaseModel):
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f]{64}$")]
     tenant: Name
     team: Name | None = None
-    name: str = ""
+    name: str | None = None
 
 
 class KeysError(Exception):
@@ -40,7 +40,9 @@ def parse_keys(content: bytes, allowance: Allowance | None) -> tuple[KeyDigest, 
         digest = told.sha256.lower()
         if digest in keys:
             raise KeysError(f"line {number}: its key stands further up already")
-        keys[digest] = KeyDigest(digest=digest, tenant=told.tenant, team=told.team, name=told.name, allowance=allowance)
+        keys[digest] = KeyDigest(
+            digest=digest, tenant=told.tenant, team=told.team, name=told.name or "", allowance=allowance
+        )
     return tuple(keys.values())
 
 

@@ -19,7 +19,7 @@ def test_line_is_a_key() -> None:
     content = f"""
 {{"sha256": "{DIGEST.upper()}", "tenant": "acme", "team": "a", "name": "ci"}}
 
-{{"sha256": "{"0" * 64}", "tenant": "acme"}}\r
+{{"sha256": "{"0" * 64}", "tenant": "acme", "team": null, "name": null}}\r
 """
     allowance = Allowance(requests_per_minute=60)
     assert parse_keys(content.encode(), allowance) == (
