@@ -1,6 +1,6 @@
 """What finished requests took and used, as histograms under the names of OpenTelemetry's GenAI conventions.
 
-The names, units, labels and bounds are those of the conventions of version 1.38 as Prometheus spells them
+The names, units, labels and bounds are those of the conventions since version 1.37, as Prometheus spells them
 (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/), with the endpoint's id as one label more. A label
 is never what a caller wrote: endpoints and their models are those of the snapshot, and beyond a bound they are summed
 up. The accounting adds each request; the operator's page prints.
