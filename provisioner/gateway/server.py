@@ -20,6 +20,7 @@ from provisioner.domain.errors import InvariantError
 from provisioner.domain.snapshot import Snapshot
 from provisioner.gateway.body.memory import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
+from provisioner.gateway.caller.handover import hand_over, take_over
 from provisioner.gateway.caller.header import Naming, withheld_from_replica
 from provisioner.gateway.caller.listener_tls import CallerTls
 from provisioner.gateway.config import ControlPlane, GatewayConfig, Limits, TlsFiles
@@ -51,6 +52,7 @@ _log = logging.getLogger(__name__)
 
 _SWEEP_SECONDS = 0.25
 _DRAIN_LOOK_SECONDS = 0.02
+_HANDOVER_SECONDS = 1.0
 _BACKLOG = 2048
 
 
@@ -155,15 +157,21 @@ class Gateway:
         except OSError:
             await self._operator.close()
             raise
+        take_over(self._server.sockets)
         self.port = int(self._server.sockets[0].getsockname()[1])
         self._probing = loop.create_task(self._probes.run())
         running = [self._source.run(), self._accounting.run(), self._sweep(), self._routers.run()]
         self._tasks = [loop.create_task(one) for one in (*running, *((self._link.run(),) if self._link else ()))]
 
     async def close(self) -> None:
-        """Stops accepting, lets running requests finish within the drain time, then ends."""
+        """Stops accepting, lets running requests finish within the drain time, then ends.
+
+        For a moment before, whoever waits to connect is taken, and open connections hear that it is their last answer.
+        """
         self._path.is_draining = True
         if self._server is not None:
+            hand_over(self._server.sockets)
+            await asyncio.sleep(min(_HANDOVER_SECONDS, self._config.limits.drain_seconds / 4))
             self._server.close()
         await self._operator.close()  # so that nobody who asks the next gateway how it is gets this one's answer
         if self._probing is not None:

@@ -241,8 +241,6 @@ class CallerConnection(asyncio.Protocol):
                 self._enter(_HEAD, limits.header_seconds)
             else:
                 self._enter(_IDLE, limits.keep_alive_seconds)
-                if self._path.is_draining:
-                    self._transport.close()
         elif pending.refusal is not None:
             self._end_with(pending.refusal)
         else:
