@@ -18,6 +18,9 @@ from provisioner.gateway.usage.tally import Tally
 ANONYMOUS = "anonymous"
 """Stands for the key of a caller who needed none."""
 
+_DIGEST_CHARACTERS = 12
+"""Of the digest of a key without a name, for people to tell one from the other."""
+
 _NO_STATUS = 499
 """Stands for the status of a request whose caller left before it got one, as nginx has it."""
 
@@ -40,7 +43,7 @@ def counted_record(tally: Tally, route: Route, outcome: Outcome, ended: float) -
         "at": tally.at,
         "tenant": key.tenant or route.tenant,
         "endpoint": route.endpoint,
-        "key": _key(tally),
+        "key": key.name or key.digest or ANONYMOUS,
         "status": tally.status or _NO_STATUS,
         "outcome": outcome.value,
         "prompt_tokens": tokens.prompt,
@@ -62,7 +65,7 @@ def record_of(tally: Tally, outcome: Outcome, ended: float) -> dict[str, Any]:
     return {
         "at": tally.at,
         "tenant": key.tenant or (route.tenant if route is not None else ""),
-        "key": _key(tally),
+        "key": key.name or key.digest[:_DIGEST_CHARACTERS] or ANONYMOUS,
         "team": key.team,
         "alias": _bounded(tally.alias),
         "endpoint": route.endpoint if route is not None else None,
@@ -83,10 +86,6 @@ def record_of(tally: Tally, outcome: Outcome, ended: float) -> dict[str, Any]:
         "target": tally.target,
         "denial": tally.denial,
     }
-
-
-def _key(tally: Tally) -> str:
-    return tally.key.name or tally.key.digest or ANONYMOUS
 
 
 def _model(tally: Tally) -> str | None:

@@ -51,9 +51,10 @@ def test_what_the_control_plane_takes_for_granted_is_not_sent() -> None:
 
 
 def test_key_without_a_name_is_told_by_its_digest_and_nobody_s_as_anonymous() -> None:
-    assert record_of(tally(), Outcome.OK, 11.0)["key"] == make_key().digest
+    assert record_of(tally(), Outcome.OK, 11.0)["key"] == make_key().digest[:12]
+    assert counted_record(tally(), make_route(alias="chat"), Outcome.OK, 11.0)["key"] == make_key().digest
     stranger = KeyDigest(digest="", tenant="")
-    told = record_of(tally(key=stranger), Outcome.OK, 11.0)
+    told = counted_record(tally(key=stranger), make_route(alias="chat"), Outcome.OK, 11.0)
     assert (told["key"], told["tenant"]) == ("anonymous", "acme")
     assert UsageRecordForm.model_validate_json(json_line(told))
 
