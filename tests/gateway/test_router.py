@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -80,11 +82,11 @@ def pid_of(stage: Stage) -> int:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return True
-    return False
+    """Whether the process runs; one that has ended may wait for somebody to ask how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 async def chat(stage: Stage, text: str, **fields: Any) -> int:
@@ -214,3 +216,30 @@ async def test_gateway_that_ends_leaves_no_process_and_shows_no_secret(
         assert b"secret" not in shown
         await stage.gateway.close()
         assert not is_alive(pid)
+
+
+async def test_router_ends_with_a_gateway_that_is_killed() -> None:
+    engine = Engine("r0")
+    await engine.start()
+    program = (
+        "import asyncio\n"
+        "from provisioner.domain.snapshot import Backend\n"
+        "from provisioner.gateway.replica.dialer import Dialer\n"
+        "from provisioner.gateway.replica.router_process import start_router\n"
+        "from provisioner.gateway.replica.worker_set import worker_set\n"
+        "async def main():\n"
+        f"    address = '127.0.0.1:{engine.port}'\n"
+        "    process = await start_router(worker_set([Backend(host=address, address=address, tls=False)]))\n"
+        "    print(process.pid if await process.wait_until_serving(Dialer(None)) else 0, flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    killed = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert killed.stdout is not None
+    pid = int(await asyncio.to_thread(killed.stdout.readline))
+    assert pid
+    assert is_alive(pid)
+    killed.kill()
+    killed.communicate()
+    await until(lambda: not is_alive(pid), STARTS)
+    engine.stop_listening()
