@@ -17,7 +17,6 @@ from typing import Protocol
 from provisioner.domain.clock import Clock
 from provisioner.domain.decode_rate import DecodeRate
 from provisioner.domain.errors import InvariantError
-from provisioner.domain.snapshot import Snapshot
 from provisioner.gateway.body.memory import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
 from provisioner.gateway.caller.handover import hand_over, take_over
@@ -27,7 +26,6 @@ from provisioner.gateway.config import ControlPlane, GatewayConfig, Limits, TlsF
 from provisioner.gateway.control.link import Link
 from provisioner.gateway.control.subscription import Subscription
 from provisioner.gateway.datapath import DataPath
-from provisioner.gateway.directory import Directory
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.operator.listener import OperatorListener
 from provisioner.gateway.operator.pages import OperatorPages
@@ -200,14 +198,11 @@ class Gateway:
     def _find_source(self, clock: Clock) -> SnapshotSource:
         config, counters = self._config, self._path.counters
         if config.standalone is not None:
-            return StandaloneSource(config.standalone, clock=clock, counters=counters, publish=self._publish)
+            return StandaloneSource(config.standalone, clock=clock, counters=counters, publish=self._path.use)
         if config.control is not None and self._link is not None:
             gateway, publish = self._link.gateway, self._path.use
             return Subscription(config.control, config.limits, gateway, clock=clock, counters=counters, publish=publish)
         raise InvariantError("starting the gateway: it has neither a control plane nor lanes")
-
-    def _publish(self, snapshot: Snapshot) -> None:
-        self._path.use(Directory(snapshot))
 
     async def _sweep(self) -> None:
         """Ends what has been silent for too long. One timer for all is far cheaper than one for each request."""

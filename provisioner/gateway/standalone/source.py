@@ -15,6 +15,7 @@ from pathlib import Path
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.snapshot import KeyDigest, Snapshot
+from provisioner.gateway.directory import Directory
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.standalone.keys import KeysError, parse_keys
 from provisioner.gateway.standalone.lane import Standalone
@@ -29,10 +30,10 @@ _Stamp = tuple[int, int, int]
 
 
 class StandaloneSource:
-    """Makes snapshots and hands each to `publish`."""
+    """Makes snapshots and hands the directory of each to `publish`."""
 
     def __init__(
-        self, standalone: Standalone, *, clock: Clock, counters: Counters, publish: Callable[[Snapshot], None]
+        self, standalone: Standalone, *, clock: Clock, counters: Counters, publish: Callable[[Directory], None]
     ) -> None:
         """Raises `RejectedError` for lanes that contradict each other."""
         self._standalone = standalone
@@ -52,7 +53,7 @@ class StandaloneSource:
         file = self._standalone.keys_file
         if file is None:
             allowance = self._standalone.allowance
-            self._use(() if allowance is None else (KeyDigest(digest="", tenant="", allowance=allowance),))
+            self._use(self._make(() if allowance is None else (KeyDigest(digest="", tenant="", allowance=allowance),)))
             return
         try:
             self._stamp = _stamp(file)
@@ -71,15 +72,12 @@ class StandaloneSource:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
                 stamp = _stamp(file)
-                if stamp == self._stamp:
+                if stamp != self._stamp:
+                    self._stamp = stamp  # now, so that a broken file is not read again until it changes
+                    self._use(await asyncio.to_thread(self._read, file))
                     self._trouble = ""
-                    continue
-                keys = await asyncio.to_thread(self._read, file)
             except (OSError, KeysError) as error:
                 self._note_trouble(file, _told(error))
-                continue
-            self._stamp, self._trouble = stamp, ""
-            self._use(keys)
 
     def age(self) -> timedelta | None:
         """There is nobody to confirm a snapshot, so it has no age."""
@@ -89,24 +87,29 @@ class StandaloneSource:
         """Never."""
         return False
 
-    def _read(self, file: Path) -> tuple[KeyDigest, ...]:
+    def _read(self, file: Path) -> Directory:
+        """What is served with the keys of the file. Raises `OSError` and `KeysError`."""
         with file.open("rb") as stream:
             content = stream.read(_LONGEST_BYTES + 1)
         if len(content) > _LONGEST_BYTES:
             raise KeysError(f"it is larger than the limit in bytes: {_LONGEST_BYTES}")
-        return parse_keys(content, self._standalone.allowance)
+        return self._make(parse_keys(content, self._standalone.allowance))
 
-    def _use(self, keys: tuple[KeyDigest, ...]) -> None:
+    def _make(self, keys: tuple[KeyDigest, ...]) -> Directory:
         self._version += 1
         now = self._clock.now()
-        self._publish(
+        return Directory(
             Snapshot(version=self._version, created_at=now, routes=self._routes, keys=keys, groups=self._groups)
         )
+
+    def _use(self, directory: Directory) -> None:
+        self._publish(directory)
         self._counters.snapshots += 1
+        keys = len(directory.snapshot.keys)
         _log.info(
             "using the settings, with keys: %d",
-            len(keys),
-            extra={"action": "snapshot_used", "routes": len(self._routes), "keys": len(keys)},
+            keys,
+            extra={"action": "snapshot_used", "routes": len(self._routes), "keys": keys},
         )
 
     def _note_trouble(self, file: Path, trouble: str) -> None:
