@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from provisioner.gateway.config import UsageRecording
-from tests.gateway.conftest import Stage, StageMaker, until
+from tests.gateway.conftest import TEST_LIMITS, Stage, StageMaker, until
 from tests.gateway.stub import SECRET, Received, Script, make_route, make_snapshot
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
@@ -255,3 +255,22 @@ async def test_official_client_sees_a_stream_as_any_other(asking: Stage) -> None
         chunks = [one async for one in await client.chat.completions.create(**plain, stream_options=options)]
         assert chunks[-1].usage.completion_tokens == 4
     assert (await record(asking, 2))["prompt_tokens"] == 9
+
+
+async def test_comments_stand_between_events_while_one_is_held_back(make_stage: StageMaker) -> None:
+    """A keep-alive comment and a hidden chunk do not meet: what is held back is not the caller's yet."""
+    told = event(EXTRA)
+
+    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for piece in (CHAT, told[:30], told[30:] + DONE):
+            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await asyncio.sleep(0.6)
+        writer.write(b"0\r\n\r\n")
+
+    async with make_stage(limits=replace(TEST_LIMITS, comment_seconds=0.1)) as stage:
+        stage.replica.script = script
+        body = (await stage.chat({"model": "chat", "stream": True})).body
+    comment = b": keep-alive\n\n"
+    assert body.replace(comment, b"") == CHAT + DONE
+    assert body.startswith(CHAT + comment)
