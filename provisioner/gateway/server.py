@@ -171,10 +171,10 @@ class Gateway:
             hand_over(self._server.sockets)
             await asyncio.sleep(min(_HANDOVER_SECONDS, self._config.limits.drain_seconds / 4))
             self._server.close()
-        await self._operator.close()  # so that nobody who asks the next gateway how it is gets this one's answer
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
+        await self._operator.close()  # so that nobody who asks the next gateway how it is gets this one's answer
         await self._drain()
         for task in self._tasks:
             task.cancel()

@@ -23,7 +23,7 @@ from tests.gateway.alone import Alone, alone, key_line
 from tests.gateway.certificates import Authority
 from tests.gateway.conftest import until
 from tests.gateway.held import Held
-from tests.gateway.stub import Replica
+from tests.gateway.stub import Received, Replica
 
 LANES = ("general", "coder", "vision", "embedding", "voxtral")
 
@@ -308,3 +308,21 @@ async def test_lines_of_usage_tell_the_lane_and_the_replica(tmp_path: Path) -> N
     lines: Sequence[dict[str, Any]] = [json.loads(line) for line in file.read_text().splitlines()]
     told = [(one["tenant"], one["key"], one["alias"], one["upstream_model"], one["replica"]) for one in lines]
     assert told == [("acme", "ci", "coder", "general", replica)]
+
+
+@pytest.mark.parametrize("told", [{}, {"UPSTREAM_MODEL_GENERAL": "llama3"}])
+async def test_engine_that_lists_other_names_than_it_answers_to_is_no_failing_one(told: dict[str, str]) -> None:
+    """llama.cpp answers to every name and lists its file; Ollama answers to `llama3` and lists `llama3:latest`."""
+    async with alone(CONCURRENCY_GENERAL="0", PROBE_INTERVAL="20ms", **told) as stage:
+        stage.engines["general"].script = _lists_another_name
+        looks = stage.engines["general"].received
+        await until(lambda: sum(" /v1/models " in look.line for look in looks) >= 3)
+        assert [(await stage.chat(model)).status for model in ("general", "coder", "vision")] == [200] * 3
+        assert not stage.gateway._path.counters.replica_ejections
+
+
+async def _lists_another_name(request: Received, writer: asyncio.StreamWriter) -> None:
+    body = b'{"object": "list", "data": [{"id": "llama3:latest", "object": "model"}]}'
+    writer.write(
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    )

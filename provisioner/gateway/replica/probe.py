@@ -2,8 +2,9 @@
 
 Each answer is a CamelCase reason, or nothing when all is well. A server without a health page is judged by its list of
 models; an engine of a lane may have neither, for nobody knows what it is, and is then well if it answers at all. The
-list must name the route's upstream model where that is another word than the alias: only then is it known
-to be the engine's own. Called by `probes`, which knows when.
+list of an endpoint's replica must name the route's upstream model where that is another word than the alias: only then
+is it known to be the engine's own. Engines of lanes answer to names that they do not list. Called by `probes`, which
+knows when.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Probe:
         if listed.status >= 500 or (has_no_page and listed.status >= 300 and not has_no_list):
             return "Unhealthy"
         self._listed = names
-        is_wrong = bool(names) and route.upstream_model != route.alias and route.upstream_model not in names
-        return "WrongModel" if is_wrong else ""
+        is_ours = bool(route.tenant) and route.upstream_model != route.alias
+        return "WrongModel" if is_ours and names and route.upstream_model not in names else ""
 
     async def prove(self) -> str:
         """Sends one small real request of the model's kind, for a model that the replica lists. Raises `OSError`."""
