@@ -167,13 +167,13 @@ class Gateway:
         For a moment before, whoever waits to connect is taken, and open connections hear that it is their last answer.
         """
         self._path.is_draining = True
+        if self._probing is not None:
+            self._probing.cancel()
+            await asyncio.gather(self._probing, return_exceptions=True)
         if self._server is not None:
             hand_over(self._server.sockets)
             await asyncio.sleep(min(_HANDOVER_SECONDS, self._config.limits.drain_seconds / 4))
             self._server.close()
-        if self._probing is not None:
-            self._probing.cancel()
-            await asyncio.gather(self._probing, return_exceptions=True)
         await self._operator.close()  # so that nobody who asks the next gateway how it is gets this one's answer
         await self._drain()
         for task in self._tasks:
