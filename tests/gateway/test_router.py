@@ -191,6 +191,17 @@ async def test_replica_that_is_out_gets_nothing_from_the_router(make_stage: Stag
         assert found[0].chats == before
 
 
+async def test_error_of_the_router_names_no_replica(make_stage: StageMaker) -> None:
+    """Both replicas have gone, and no probe has noticed yet."""
+    async with serving(make_stage) as (stage, found):
+        await until(lambda: bool(generations(stage)), STARTS)
+        for engine in found:
+            engine.stop_listening()
+        answer = await stage.chat({"model": "chat", "messages": [{"role": "user", "content": "hello"}]})
+        assert answer.status in (502, 503)
+        assert not any(str(engine.port).encode() in answer.body for engine in found), answer.body
+
+
 async def test_number_of_routers_is_capped(make_stage: StageMaker) -> None:
     async with serving(make_stage, most=1) as (stage, found):
         routes = [replace(route_of(found), alias=alias, endpoint=f"ep-{alias}") for alias in ("a", "chat")]

@@ -6,12 +6,15 @@ by `exchange` for an answer whose status says that it is an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from provisioner.gateway.refusal import Refusal, engine_error, upstream_auth
 
 _QUOTED_BYTES = 1024
 _MOST_BYTES = 64 * 1024
+_URL = re.compile(r"\b[a-z]+://[^\s)>\"']+")
+"""A proxy in front of the engine may tell where it stands, which is no caller's business."""
 
 
 def is_misleading(status: int, fields: Mapping[bytes, bytes]) -> bool:
@@ -52,6 +55,6 @@ class EngineError:
         """What the caller is told."""
         if self.status in (401, 403):
             return upstream_auth()
-        text = " ".join(self._text.decode(errors="replace").split())
+        text = _URL.sub("…", " ".join(self._text.decode(errors="replace").split()))
         retry_after = self._fields.get(b"retry-after")
         return engine_error(self.status, text, retry_after.decode("latin-1") if retry_after else None)
