@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
 from provisioner.domain.clock import Clock
+from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
 from provisioner.domain.ids import Ids
 from provisioner.domain.plan import EndpointPlan
@@ -34,6 +35,11 @@ def _no_project(tenant: str, tier: str) -> Manifest:
     return {"spec": {}}
 
 
+def _no_key(tenant: str) -> str:
+    """No gateways' key to make one of."""
+    raise RejectedError(f"making the priority key of tenant `{tenant}`: there is no key of gateways here")
+
+
 def _never() -> bool:
     """A process that is not about to stop."""
     return False
@@ -49,6 +55,7 @@ class Services:
     a tier.
     `is_stopping` ends waiting requests early, so that a process can stop at once. `customers_create` lets customers
     make and delete endpoints of their own; without `team_scoping` a key reaches every team's of its tenant.
+    `priority_key` gives the key with which a tenant signs claims of priority.
     """
 
     store: Store
@@ -65,3 +72,4 @@ class Services:
     is_stopping: Callable[[], bool] = _never
     customers_create: bool = False
     team_scoping: bool = True
+    priority_key: Callable[[str], str] = _no_key

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from provisioner.cli.operation import IdempotencyOption, TimeoutOption, WaitOption, finish, new_idempotency_key
-from provisioner.cli.output import Format, OutputOption, print_json, print_table
+from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_text
 from provisioner.cli.session import collect, send
 
 app = typer.Typer(name="tenant")
@@ -60,6 +60,17 @@ def offboard_tenant(
     key = idempotency_key or new_idempotency_key()
     call = tenant_calls.offboard_tenant(name, delete_endpoints=delete_endpoints, idempotency_key=key)
     finish(send(call), wait=wait, timeout=timeout, output=output)
+
+
+@app.command("priority-key")
+def show_priority_key(name: Annotated[str, typer.Argument(help="Name of the tenant.")]) -> None:
+    """Print the key with which a tenant's programs sign claims of priority, the same each time.
+
+    Example: tenantry tenant priority-key acme
+    """
+    from provisioner.client import tenant_calls
+
+    print_text(send(tenant_calls.get_priority_key(name)).key)
 
 
 @app.command("list")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from provisioner.client.call import Call, Flow, change, every, path_of
+from provisioner.client.call import Call, Flow, change, every, get, path_of
 from provisioner.wire.operation import OperationView
-from provisioner.wire.tenant import TenantView
+from provisioner.wire.tenant import PriorityKeyView, TenantView
 
 
 def create_tenant(name: str, *, display_name: str, tiers: Sequence[str], idempotency_key: str) -> Call[OperationView]:
@@ -18,6 +18,11 @@ def create_tenant(name: str, *, display_name: str, tiers: Sequence[str], idempot
 def list_tenants() -> Flow[TenantView]:
     """Every tenant, by name."""
     return every(TenantView, "/tenants")
+
+
+def get_priority_key(name: str) -> Call[PriorityKeyView]:
+    """The key with which its programs sign claims of priority."""
+    return get(PriorityKeyView, path_of("tenants", name) + "/priority-key")
 
 
 def offboard_tenant(name: str, *, delete_endpoints: bool, idempotency_key: str) -> Call[OperationView]:

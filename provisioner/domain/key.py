@@ -6,6 +6,7 @@ High-entropy secrets need no slow hash. One key works for HTTP and the command l
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -94,3 +95,14 @@ def visible_prefix(secret: str) -> str:
 def key_digest(secret: str | bytes) -> str:
     """The lower-case hex SHA-256 of a key, which is all that is ever stored or sent to a gateway."""
     return hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()
+
+
+PRIORITY_PREFIX = "priority-"
+"""Begins the name of the secret that signs a tenant's claims of priority; the tenant's name follows."""
+
+
+def priority_key(gateway_key: str, tenant: str) -> str:
+    """The key that signs a tenant's claims of priority: made of the gateways' key, which both sides of every
+    installation hold, so that it is the same wherever and however often it is asked for. It tells nothing of the
+    gateways' key nor of another tenant's."""
+    return hmac.new(gateway_key.encode(), f"tenantry/{PRIORITY_PREFIX}{tenant}".encode(), hashlib.sha256).hexdigest()

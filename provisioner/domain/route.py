@@ -13,7 +13,7 @@ from provisioner.domain.access import Scope
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.fallback import FallbackChoice, FallbackPolicy
 from provisioner.domain.ids import EndpointId
-from provisioner.domain.key import ApiKey
+from provisioner.domain.key import PRIORITY_PREFIX, ApiKey
 from provisioner.domain.plan import EndpointPlan, RuntimePlan
 from provisioner.domain.snapshot import Allowance, Backend, KeyDigest, QueueGroup, Route, Snapshot, TenantTerms
 
@@ -128,7 +128,7 @@ def derive_tenants(endpoints: Iterable[Endpoint]) -> tuple[TenantTerms, ...]:
     """The terms of every tenant with an endpoint, sorted by name. The key of its claims of priority has the tenant's
     name; gateways that are not given it take none of its requests for interactive."""
     tenants = sorted({endpoint.tenant for endpoint in endpoints})
-    return tuple(TenantTerms(tenant=tenant, priority_key=f"priority-{tenant}") for tenant in tenants)
+    return tuple(TenantTerms(tenant=tenant, priority_key=f"{PRIORITY_PREFIX}{tenant}") for tenant in tenants)
 
 
 def _widest(limits: Iterable[Mapping[str, int]], name: str) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
 
@@ -23,9 +23,16 @@ _FRESH_SECONDS = 1.0
 
 
 class Secrets:
-    """Gives secrets by name, from `folder` or from `files`."""
+    """Gives secrets by name, from `folder` or from `files`, or else what `derived` makes of the name."""
 
-    def __init__(self, folder: Path | None = None, files: Mapping[str, Path] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        files: Mapping[str, Path] | None = None,
+        *,
+        derived: Callable[[str], bytes | None] = lambda _: None,
+    ) -> None:
+        self._derived = derived
         self._folder = folder
         self._files = dict(files or {})
         self._known: dict[str, _Secret] = {}
@@ -34,7 +41,7 @@ class Secrets:
         """The secret of that name; None, told in the log once, when there is none that can be used."""
         secret = self._known.get(name)
         if secret is None:
-            secret = self._known[name] = _Secret(name, self._path(name))
+            secret = self._known[name] = _Secret(name, self._path(name), self._derived(name))
         return secret.value()
 
     def _path(self, name: str) -> Path | None:
@@ -46,9 +53,10 @@ class Secrets:
 class _Secret:
     """One secret and the file that it was read from."""
 
-    __slots__ = ("_fresh_until", "_name", "_path", "_stamp", "_trouble", "_value")
+    __slots__ = ("_fresh_until", "_name", "_path", "_stamp", "_stands_in", "_trouble", "_value")
 
-    def __init__(self, name: str, path: Path | None) -> None:
+    def __init__(self, name: str, path: Path | None, stands_in: bytes | None) -> None:
+        self._stands_in = stands_in
         self._name = name
         self._path = path
         self._value: bytes | None = None
@@ -57,14 +65,16 @@ class _Secret:
         self._fresh_until = 0.0
 
     def value(self) -> bytes | None:
-        """What the file holds now. One that can no longer be read leaves nothing: it may have been taken away."""
+        """What the file holds now. One that can no longer be read leaves what stands in for it, or nothing: it may have
+        been taken away."""
         now = monotonic()
         if now >= self._fresh_until:
             self._fresh_until = now + _FRESH_SECONDS
             trouble = self._look()
             if trouble:
-                self._value, self._stamp = None, (0, 0, 0)
-            if trouble and trouble != self._trouble:
+                self._value, self._stamp = self._stands_in, (0, 0, 0)
+            is_missing = self._path is None or not self._path.exists()
+            if trouble and trouble != self._trouble and not (is_missing and self._stands_in):
                 _log.warning("reading the secret `%s`: %s", self._name, trouble, extra={"action": "secret_unusable"})
             self._trouble = trouble
         return self._value

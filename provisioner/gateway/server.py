@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import resource
+from collections.abc import Callable
 from datetime import timedelta
 from random import Random
 from typing import Protocol
@@ -17,6 +18,7 @@ from typing import Protocol
 from provisioner.domain.clock import Clock
 from provisioner.domain.decode_rate import DecodeRate
 from provisioner.domain.errors import InvariantError
+from provisioner.domain.key import PRIORITY_PREFIX, priority_key
 from provisioner.gateway.body.memory import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
 from provisioner.gateway.caller.handover import hand_over, take_over
@@ -79,7 +81,8 @@ class Gateway:
 
     def __init__(self, config: GatewayConfig, *, clock: Clock, random: Random) -> None:
         counters = Counters()
-        secrets = Secrets(config.secrets, config.standalone.secret_files if config.standalone else None)
+        files = config.standalone.secret_files if config.standalone else None
+        secrets = Secrets(config.secrets, files, derived=_derived_secrets(config.control))
         dialer = Dialer(ClientTls(config.tls) if config.tls else None)
         pool = Pool(config.limits, dialer, counters)
         self._config = config
@@ -220,6 +223,17 @@ class Gateway:
             if self._path.directory is not None and self._source.is_too_old():
                 _log.error("refusing requests: the snapshot is too old", extra={"action": "snapshot_expired"})
                 self._path.directory = None
+
+
+def _derived_secrets(control: ControlPlane | None) -> Callable[[str], bytes | None]:
+    """What stands in for secrets without a file: with a control plane, tenants' keys for their claims of priority."""
+
+    def derived(name: str) -> bytes | None:
+        if control is None or not name.startswith(PRIORITY_PREFIX):
+            return None
+        return priority_key(control.credential, name.removeprefix(PRIORITY_PREFIX)).encode()
+
+    return derived
 
 
 async def start_gateway(config: GatewayConfig, *, clock: Clock, random: Random | None = None) -> Gateway:

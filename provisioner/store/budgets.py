@@ -50,7 +50,7 @@ class SqlBudgets:
         """See BudgetStore."""
         async with self._database.write() as connection:
             made = await _find(connection, reservation)
-            if made is None or made.unused is not None:
+            if made is None:
                 return
             freed = min(unused, made.requests)
             budget = await _held_budget(connection, made.policy, made.period)

@@ -16,3 +16,10 @@ class TenantView(Message):
     ready: bool
     created_at: datetime
     operation: str
+
+
+class PriorityKeyView(Message):
+    """The key with which programs of a tenant sign claims of priority."""
+
+    tenant: str
+    key: str

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
@@ -31,7 +32,7 @@ from provisioner.catalog.written import document_of
 from provisioner.delivery.git import GitDelivery
 from provisioner.domain.clock import SystemClock
 from provisioner.domain.ids import RandomIds
-from provisioner.domain.key import key_digest
+from provisioner.domain.key import key_digest, priority_key
 from provisioner.domain.role import Role
 from provisioner.endpoints.orphans import OrphanSurvey
 from provisioner.endpoints.submit import new_delete
@@ -124,7 +125,7 @@ def _services(
     wake_worker: Callable[[], None],
     is_stopping: Callable[[], bool],
 ) -> Services:
-    judge = ManifestJudge(outside.pack)
+    judge, gateway_key = ManifestJudge(outside.pack), read_gateway_key(settings)
     judge.read_policies()  # one that cannot be read stops us here instead of failing requests later
     return Services(
         store=outside.store,
@@ -132,7 +133,7 @@ def _services(
         site=outside.site,
         ids=RandomIds(),
         clock=SystemClock(),
-        gateway_key_digest=key_digest(read_gateway_key(settings)),
+        gateway_key_digest=key_digest(gateway_key),
         revised=outside.pack.revised,
         refusals=judge.findings,
         project=outside.pack.project,
@@ -141,6 +142,7 @@ def _services(
         is_stopping=is_stopping,
         customers_create=settings.customer_create,
         team_scoping=settings.team_scoping,
+        priority_key=partial(priority_key, gateway_key),
     )
 
 

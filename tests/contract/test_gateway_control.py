@@ -10,25 +10,27 @@ import socket
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import aiohttp
+import jwt
 import pytest
 
 from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.catalog.fallback import FallbackBudget, FallbackOffer
 from provisioner.domain.endpoint import Phase
-from provisioner.domain.key import key_digest
+from provisioner.domain.key import key_digest, priority_key
 from provisioner.gateway.server import ControlPlane, Gateway, GatewayConfig, start_gateway
 from provisioner.reconciler.loop import Reconciler
 from provisioner.store.sql import SqlStore, open_store
 from provisioner.wiring.serving import serve_app
 from tests.gateway.conftest import until
-from tests.gateway.stub import Received, Replica
-from tests.store.examples import SteppedClock, endpoint, operation, plan, tenant, tenant_operation
+from tests.gateway.stub import Received, Replica, make_key
+from tests.store.examples import NOON, SteppedClock, endpoint, operation, plan, tenant, tenant_operation
 from tests.unit.api.conftest import OPERATOR_KEY, CountingIds, bootstrap_key
 from tests.unit.catalog.packs import site_with, small_catalog
 
@@ -141,6 +143,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
         clock=clock,
         ids=CountingIds(),
         gateway_key_digest=key_digest("gateway"),
+        priority_key=partial(priority_key, "gateway"),
     )
     async with serving(services) as url, aiohttp.ClientSession() as http:
         running = Running(url, store, partner, http)
@@ -172,6 +175,23 @@ async def test_gateways_learn_how_many_they_are(running: Running) -> None:
     await until(lambda: all(path.directory and path.directory.snapshot.gateways == 2 for path in directories), 10)
     await running.gateways.pop().close()
     await until(lambda: bool(directories[0].directory and directories[0].directory.snapshot.gateways == 1), 10)
+
+
+async def test_a_tenants_priority_key_is_made_once_and_the_same_on_both_sides(running: Running) -> None:
+    """ADM-14: a program of the tenant signs with what the API gives, each time the same; gateways are told nothing."""
+    key = (await running.get("/tenants/acme/priority-key"))["key"]
+    assert (await running.get("/tenants/acme/priority-key"))["key"] == key
+    claims = {"aud": "model-router", "email": "ann@example.com", "exp": int(NOON.timestamp()) + 60}
+    for signing_key, person in ((key, ("acme", "ann@example.com")), (priority_key("other", "acme"), None)):
+        withheld = {
+            b"x-inference-priority": b"interactive",
+            b"x-inference-identity": jwt.encode(claims, signing_key, algorithm="HS256").encode(),
+        }
+        for gateway in running.gateways:
+            claim = gateway._path.claims.read(make_key(tenant="acme"), withheld)
+            assert claim.person == person
+    async with running.http.get(f"{running.url}/v1/tenants/acme/priority-key") as stranger:
+        assert stranger.status == 401
 
 
 async def test_two_gateways_send_no_more_outside_than_the_budget_allows(running: Running) -> None:

@@ -23,7 +23,7 @@ from provisioner.domain.tenant import Tenant
 from provisioner.tenants.submit import new_create, new_offboard
 from provisioner.wire.operation import OperationView
 from provisioner.wire.page import Page
-from provisioner.wire.tenant import TenantView
+from provisioner.wire.tenant import PriorityKeyView, TenantView
 
 router = APIRouter(tags=["tenants"])
 
@@ -65,6 +65,22 @@ async def create_tenant(
     services.wake_worker()
     point_to(response, submitted.operation.id)
     return operation_view(submitted.operation, None, services.clock.now())
+
+
+@router.get("/tenants/{tenant}/priority-key")
+async def get_priority_key(
+    tenant: str,
+    response: Response,
+    services: ServicesDependency,
+    caller: Annotated[Principal, require(Scope.KEYS_WRITE)],
+) -> PriorityKeyView:
+    """The key with which the tenant's programs sign claims of priority: the same each time, until the gateways' own key
+    is another one. Whoever holds it can say who asks."""
+    require_tenant(tenant, caller)
+    if await services.store.tenants.find(tenant) is None:
+        raise NotFoundError(f"finding the tenant: there is none named: {tenant[:63]}", reason="TenantUnknown")
+    response.headers["Cache-Control"] = "no-store"
+    return PriorityKeyView(tenant=tenant, key=services.priority_key(tenant))
 
 
 @router.delete("/tenants/{tenant}", status_code=202)

@@ -67,3 +67,20 @@ def test_what_is_no_secret_is_not_used_and_told_once_without_what_it_holds(
     assert "key" in caplog.text
     assert "Host" not in caplog.text
     assert "xxx" not in caplog.text
+
+
+def test_what_is_derived_stands_in_for_a_file_and_goes_behind_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ledger: ADM-14. A missing file is no trouble then; one that cannot be used is told, as always."""
+    known = Secrets(tmp_path, derived=lambda name: b"made" if name == "priority-acme" else None)
+    assert known.read("priority-acme") == b"made"
+    assert caplog.text == ""
+    file = tmp_path / "priority-acme"
+    file.write_text("own")
+    assert known.read("priority-acme") == b"own"
+    file.write_text("two\nlines")
+    assert known.read("priority-acme") == b"made"
+    assert "priority-acme" in caplog.text
+    assert known.read("partner-key") is None
+    assert Secrets(derived=lambda _: b"made").read("priority-acme") == b"made"
