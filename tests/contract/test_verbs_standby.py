@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +83,14 @@ async def test_old_key_is_refused_after_the_overlap_and_no_request_failed_on_the
         operation = await laptop.submit_rotation(endpoint, old, secret="tnt-new", overlap_seconds=12)
         await until_known(customers.url, "tnt-new")
         with_both = [await ask_once(customers.url, "chat", secret) for secret in ("tnt-old", "tnt-new") * 5]
-        assert not (await laptop.store.operations.get(operation.id)).state.is_final
         done = await laptop.finish(operation.id)
+        until = datetime.fromisoformat(operation.request["until"])
+        assert laptop.world.clock.now() < until, "it does not wait for the overlap"
+        async with asyncio.timeout(60):
+            while await ask_once(customers.url, "chat", "tnt-old") != 401:
+                await asyncio.sleep(0.2)
+        assert laptop.world.clock.now() >= until
         with_new = [await ask_once(customers.url, "chat", "tnt-new") for _ in range(5)]
-        assert await ask_once(customers.url, "chat", "tnt-old") == 401
     assert done.state is OperationState.SUCCEEDED, done
     assert set(with_both) | set(with_new) == {200}
     assert customers.failures == []
