@@ -30,6 +30,12 @@ ALLOWED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "restartPolicy": ("Always", "OnFailure", "Never"),
     },
     f"{_CORE}EmptyDirVolumeSource": {"medium": ("", "Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi")},
+    f"{_CORE}HostPathVolumeSource": {
+        "type": (
+            *("", "DirectoryOrCreate", "Directory", "FileOrCreate"),
+            *("File", "Socket", "CharDevice", "BlockDevice"),
+        )
+    },
     f"{_CORE}Toleration": {
         "effect": ("", "NoSchedule", "PreferNoSchedule", "NoExecute"),
         "operator": ("Exists", "Equal", "Lt", "Gt"),

@@ -10,7 +10,7 @@ from typing import Any
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.deliveries import tree_of
-from provisioner.lint.joins.generated import Generated, filled_applications
+from provisioner.lint.joins.generated import Generated, files_of, filled_applications
 from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.argocd._generators import KINDS, elements, generators, is_go, kinds
@@ -209,6 +209,57 @@ def _values_of_steps(world: World) -> Iterator[Hit]:
                     fix = f"did you mean {near}?" if near else f"write one of: {', '.join(known)}"
                     where = ("spec", *path, *inner, "values")
                     yield Hit(at=found, path=where, message=message, fix=fix)
+
+
+@rule("applicationset-file-unknown", Severity.ERROR)
+def applicationset_file_unknown(world: World) -> Iterator[Hit]:
+    """A git generator looks for files in a folder that is there, and none of them fits.
+
+    It makes no Application and says nothing; with an existing set it deletes all that were there. `config.yaml` and
+    `config.yml` are two names.
+    """
+    tree = tree_of(world)
+    for found, spec in _sets(world):
+        for path, generator, _ in generators(spec):
+            for inner, item in items(generator, "git", "files"):
+                pattern = literal(item, "path") or ""
+                above = pattern.partition("*")[0].rpartition("/")[0].strip("/")
+                is_shown = bool(above) and tree.knows(above) and bool(world.files) and "**" not in pattern
+                if is_shown and look(item, "exclude") is not True and not files_of(world, pattern):
+                    message = f"generating applications of {found.name}: no file fits: `{pattern}`"
+                    where = ("spec", *path, *inner, "path")
+                    yield Hit(at=found, path=where, message=message, fix="correct the pattern, or add the files")
+
+
+_PLAIN_FIELD = re.compile(r"\{\{-?\s*\.([\w-]+(?:\.[\w-]+)+)\s*-?\}\}")
+
+
+@rule("applicationset-file-lacks-parameter", Severity.ERROR)
+def applicationset_file_lacks_parameter(world: World) -> Iterator[Hit]:
+    """A template reads a field that one of the files of its git generator does not have.
+
+    With `missingkey=error` the set makes and updates no Application at all, for no file; without it the Application
+    gets the text `<no value>`.
+    """
+    told = set()
+    for app in filled_applications(world):
+        holders = generators(mapping(app.at.value, "spec")) if isinstance(app, Generated) else ()
+        if not isinstance(app, Generated) or not all(mapping(one, "git").get("files") for _, one, _ in holders):
+            continue
+        for path, written in _texts_of(app.template, ()):
+            for name in _PLAIN_FIELD.findall(written):
+                if not name.startswith("path.") and (id(app.at), name) not in told:
+                    told.add((id(app.at), name))
+                    message = f"filling in template: a file of the generator has no such field: `{name}`"
+                    fix = "correct the name, or add the field to every file"
+                    yield Hit(at=app.at, path=(*app.outer, *path), message=message, fix=fix)
+
+
+def _texts_of(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+    if isinstance(value, str):
+        yield path, value
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from _texts_of(item, (*path, key))
 
 
 @rule("applicationset-folder-unknown", Severity.ERROR)

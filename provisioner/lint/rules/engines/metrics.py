@@ -326,6 +326,21 @@ def scrape_annotation_on_other_port(world: World) -> Iterator[Hit]:
             yield Hit(at=engine.pod.owner, path=path, message=message, fix=f'set it to "{right}"')
 
 
+@rule("scrape-annotation-on-unknown-path", Severity.WARNING)
+def scrape_annotation_on_unknown_path(world: World) -> Iterator[Hit]:
+    """The annotation prometheus.io/path names a path on which the engine has no metrics.
+
+    Prometheus finds the target down, and scalers and alerts see nothing. Without the annotation it asks for `/metrics`.
+    """
+    for engine in engines(world):
+        path = (*engine.pod.path, "metadata", "annotations", "prometheus.io/path")
+        written = text(engine.pod.owner.value, *path)
+        has_own = engine.profile.metric_prefix is not None and engine.kind is not EngineKind.TRITON
+        if written is not None and has_own and engine.is_alone and written.rstrip("/") != "/metrics":
+            message = f"scraping {engine.pod.owner.title}: {engine.kind} has no metrics at `{written}`"
+            yield Hit(at=engine.pod.owner, path=path, message=message, fix="set it to /metrics")
+
+
 def _metrics_port(engine: Engine) -> int | None:
     own = next((port for port, what in engine.profile.more_ports.items() if what == "metrics"), None)
     return engine.port if own is None else engine.count("--metrics-port", own)

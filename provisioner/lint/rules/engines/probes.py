@@ -10,7 +10,7 @@ from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._reach import Probe, port_number, probe, probes, service_ways
 from provisioner.lint.server_kinds import EngineKind
-from provisioner.lint.values import look, text, whole
+from provisioner.lint.values import items, look, mapping, text, whole
 from provisioner.lint.world import Container, PodTemplate, World
 
 _SERVERS = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
@@ -199,6 +199,26 @@ def probe_with_other_scheme(world: World) -> Iterator[Hit]:
                 message = f"reading {found.name}: {engine.kind} speaks {wanted}, the probe `{scheme}`"
                 path = (*found.path, "httpGet")
                 yield Hit(at=engine.pod.owner, path=path, message=message, fix=f"set scheme: {wanted}")
+
+
+@rule("probe-plain-on-tls-port", Severity.WARNING)
+def probe_plain_on_tls_port(world: World) -> Iterator[Hit]:
+    """A probe speaks plain HTTP to a port that is named `https`.
+
+    A server with TLS answers 400 or cuts the connection, and the probe fails for ever. The scheme of a probe is HTTP
+    unless it says HTTPS.
+    """
+    for pod in world.pods:
+        for container in pod.containers:
+            names = {whole(item, "containerPort"): text(item, "name") for _, item in items(container.value, "ports")}
+            for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+                asked = mapping(container.value, name, "httpGet")
+                port = asked.get("port")
+                is_tls = port == "https" or (isinstance(port, int) and names.get(port) == "https")
+                if is_tls and asked.get("scheme", "HTTP") == "HTTP":
+                    message = f"reading {name}: it speaks plain HTTP to the port `https` of {container.name}"
+                    path = (*container.path, name, "httpGet")
+                    yield Hit(at=pod.owner, path=path, message=message, fix="set scheme: HTTPS")
 
 
 @rule("probe-success-threshold", Severity.ERROR)

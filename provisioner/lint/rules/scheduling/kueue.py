@@ -13,7 +13,7 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.quantities import amount, plain, pod_total
 from provisioner.lint.joins.scaling import pods_made_by
-from provisioner.lint.joins.selectors import namespace_labels, selector
+from provisioner.lint.joins.selectors import NAMESPACE_NAME, namespace_labels, selector
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, literal, look, text, whole
 from provisioner.lint.world import Object, PodTemplate, World
@@ -76,17 +76,19 @@ def kueue_namespace_not_selected(world: World) -> Iterator[Hit]:
     """A LocalQueue leads to a ClusterQueue whose namespaceSelector does not select the queue's namespace.
 
     Workloads of the namespace stay suspended: `Workload namespace doesn't match ClusterQueue selector`. Said where the
-    folder shows the namespace and its labels.
+    folder shows the namespace and its labels, or its name alone decides.
     """
     for queue in world.of_kind("LocalQueue"):
         name = text(queue.value, "spec", "clusterQueue") or ""
         targets = [one for one in world.of_kind("ClusterQueue") if one.name == name]
-        spaces = [one for one in world.of_kind("Namespace") if one.name == queue.namespace]
+        spaces = [namespace_labels(one) for one in world.of_kind("Namespace") if one.name == queue.namespace]
         chosen = [selector(look(one.value, "spec", "namespaceSelector")) for one in targets]
         known = [one for one in chosen if one is not None and one.is_certain]
+        if not spaces and queue.namespace and all(one.keys <= {NAMESPACE_NAME} for one in known):
+            spaces = [{NAMESPACE_NAME: queue.namespace}]  # which every namespace has
         if not spaces or not known or len(known) < len(chosen):
             continue
-        if not any(one.matches(namespace_labels(space)) for one in known for space in spaces):
+        if not any(one.matches(space) for one in known for space in spaces):
             message = f"queueing workload: {name} takes none of namespace {queue.namespace}: {shown(str(known[0]))}"
             fix = f"label the namespace so, or widen namespaceSelector of {name}"
             yield Hit(at=queue, path=("spec", "clusterQueue"), message=message, fix=fix)

@@ -176,12 +176,16 @@ def binding_subject_refused(world: World) -> Iterator[Hit]:
 def binding_subject_elsewhere(world: World) -> Iterator[Hit]:
     """A RoleBinding names a service account of another namespace, and the account of that name is in its own.
 
-    The folder holds the account beside the binding and shows nothing of the namespace that is named. The pods that
-    should have the rights get `forbidden` at run time.
+    The folder holds the account beside the binding (or, for a ClusterRoleBinding, in one namespace) and shows nothing
+    of the namespace that is named. The pods that should have the rights get `forbidden` at run time.
     """
+    homes: dict[str, set[str | None]] = {}
+    for account in world.of_kind("ServiceAccount"):
+        homes.setdefault(account.name, set()).add(account.namespace)
     for binding, path, name, namespace in _subjects(world):
-        own = binding.namespace
-        if binding.kind != "RoleBinding" or own is None or namespace in (None, own):
+        single = homes.get(name, set())
+        own = binding.namespace if binding.kind == "RoleBinding" else next(iter(single)) if len(single) == 1 else None
+        if own is None or namespace in (None, own):
             continue
         is_shown = any(found.namespace in (namespace, None) for found in world.of_kind("ServiceAccount"))
         if not is_shown and is_named(world, "ServiceAccount", name, own) and name != "default":

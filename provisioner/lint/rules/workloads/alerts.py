@@ -85,6 +85,26 @@ def alert_group_twice(world: World) -> Iterator[Hit]:
         seen.add((id(found), name or ""))
 
 
+_RECORDED = re.compile(r"(?<![\w:])[a-zA-Z_]\w*:\w+:\w+(?![\w:])")
+"""A name in the form of recordings: level, metric and operation."""
+
+
+@rule("alert-of-unrecorded-series", Severity.WARNING)
+def alert_of_unrecorded_series(world: World) -> Iterator[Hit]:
+    """A rule reads a recorded series that no rule of the folder records, though one of nearly that name is recorded.
+
+    The expression finds nothing, so the alert never fires.
+    """
+    recorded = {name for _, _, entry in _rules(world) if (name := literal(entry, "record"))}
+    for found, path, entry in _rules(world) if recorded else ():
+        written = literal(entry, "expr") or ""
+        for name in dict.fromkeys(_RECORDED.findall(written)):
+            near = nearest_name(name, sorted(recorded)) if name not in recorded else None
+            if near:
+                message = f"reading series: no rule records this one: `{name}`"
+                yield Hit(at=found, path=(*path, "expr"), message=message, fix=f"did you mean {near}?")
+
+
 @rule("alert-variable-unknown", Severity.ERROR)
 def alert_variable_unknown(world: World) -> Iterator[Hit]:
     """A text of an alert uses a variable that Prometheus does not have.

@@ -11,7 +11,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.pods import every_pod
 from provisioner.lint.joins.references import offered
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look, mapping, text, whole
+from provisioner.lint.values import has_hole, items, literal, look, mapping, text, whole
 from provisioner.lint.world import Container, PodTemplate, World, same_namespace
 
 _VARIABLE = re.compile(r"(?<!\$)\$\(([A-Z][A-Z0-9_]+)\)")
@@ -57,19 +57,20 @@ def shell_ignores_arguments(world: World) -> Iterator[Hit]:
 
 @rule("command-file-missing", Severity.ERROR)
 def command_file_missing(world: World) -> Iterator[Hit]:
-    """A container runs or reads a file in a ConfigMap's volume, and the ConfigMap has no such entry.
+    """A container runs or reads a file in a ConfigMap's or Secret's volume, which has no such entry.
 
-    A volume of a ConfigMap holds a file for each key and nothing else: the program ends with `No such file or
-    directory`. Said for words that are a path and nothing else, where the folder holds the ConfigMap.
+    Such a volume holds a file for each key and nothing else: the program ends with `No such file or directory`. Said
+    for words that are a path, or a flag with one, where the folder holds the ConfigMap or Secret, or the Certificate
+    that makes it.
     """
     for pod in every_pod(world):
-        maps = _config_maps(world, pod)
+        maps = _held(world, pod)
         for container in pod.containers if maps else ():
             for path, word in _paths(container):
                 found = _file_of(container, maps, word)
                 if found is not None and found[1] not in found[2]:
                     name, key, keys = found
-                    message = f"starting container {container.name}: ConfigMap {name} has no entry {shown(key)}"
+                    message = f"starting container {container.name}: {name} has no entry {shown(key)}"
                     near = nearest_name(key, keys)
                     fix = f"did you mean `{near}`?" if near else f"it has: {', '.join(sorted(keys)) or 'nothing'}"
                     yield Hit(at=pod.owner, path=path, message=message, fix=fix)
@@ -108,30 +109,45 @@ def _mode(volume: Any) -> int | None:
     return None
 
 
-def _config_maps(world: World, pod: PodTemplate) -> Mapping[str, tuple[str, frozenset[str]]]:
-    """The names and files of the ConfigMaps that are mounted as a whole, by volume."""
+def _held(world: World, pod: PodTemplate) -> Mapping[str, tuple[str, frozenset[str]]]:
+    """What the ConfigMaps and Secrets that are mounted as a whole are called, and their files, by volume."""
     found = {}
     for _, volume in items(pod.spec, "volumes"):
-        name, known = text(volume, "configMap", "name"), mapping(volume, "configMap")
-        sources = [
-            one.object
-            for one in offered(world).get("ConfigMap", {}).get(name or "", ())
-            if same_namespace(one.namespace, pod.namespace)
-        ]
-        if name and sources and not known.get("items") and known.get("optional") is not True:
-            keys = [
-                key for one in sources for part in ("data", "binaryData") for key in mapping(one and one.value, part)
-            ]
-            if all(sources) and not any(has_hole(key) for key in keys):
-                found[text(volume, "name") or ""] = (name, frozenset(map(str, keys)))
+        for kind, part, key in (("ConfigMap", "configMap", "name"), ("Secret", "secret", "secretName")):
+            name, known = literal(volume, part, key), mapping(volume, part)
+            if name and not known.get("items") and known.get("optional") is not True:
+                entries = _entries(world, kind, name, pod.namespace)
+                if entries is not None and not any(map(has_hole, entries)):
+                    found[text(volume, "name") or ""] = (f"{kind} {name}", entries)
     return found
+
+
+def _entries(world: World, kind: str, name: str, namespace: str | None) -> frozenset[str] | None:
+    """The entries of a ConfigMap or Secret, or of what cert-manager makes; None where nobody can know all of them."""
+    offers = [one for one in offered(world).get(kind, {}).get(name, ()) if same_namespace(one.namespace, namespace)]
+    sources = [one.object for one in offers]
+    if sources and all(sources):
+        parts = ("data", "binaryData") if kind == "ConfigMap" else ("data", "stringData")
+        return frozenset(
+            str(key) for one in sources for part in parts for key in mapping(one.value if one else None, part)
+        )
+    for made in world.of_kind("Certificate") if kind == "Secret" and len(offers) == 1 else ():
+        is_it = literal(made.value, "spec", "secretName") == name and same_namespace(made.namespace, namespace)
+        if (
+            is_it
+            and not look(made.value, "spec", "keystores")
+            and not look(made.value, "spec", "additionalOutputFormats")
+        ):
+            return frozenset({"tls.crt", "tls.key", "ca.crt"})
+    return None
 
 
 def _paths(container: Container) -> Iterator[tuple[FieldPath, str]]:
     for part in ("command", "args"):
         for path, item in items(container.value, part):
-            if isinstance(item, str) and not has_hole(item) and re.fullmatch(r"(/[\w.-]+)+", item):
-                yield (*container.path, *path), item
+            found = re.fullmatch(r"(?:--?[\w.-]+=)?((?:/[\w.-]+)+)", item) if isinstance(item, str) else None
+            if found is not None:
+                yield (*container.path, *path), found[1]
 
 
 def _mount_of(container: Container, path: str) -> Any:
