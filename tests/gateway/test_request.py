@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.gateway.conftest import Stage
+from tests.gateway.conftest import Stage, StageMaker
 from tests.gateway.stub import NOW, SECRET, Received, make_key, make_route, make_snapshot
 
 
@@ -271,3 +273,61 @@ async def test_replicas_take_requests_in_turn(stage: Stage) -> None:
         await stage.chat()
     hosts = [request.header("host") for request in stage.replica.received]
     assert {host: hosts.count(host) for host in set(hosts)} == {backend.host: 10 for backend in backends}
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "status"),
+    [
+        ("transcription", "/v1/chat/completions", 400),
+        ("transcription", "/v1/completions", 400),
+        ("transcription", "/v1/responses?x=1", 400),
+        ("transcription", "/v1/embeddings", 400),
+        ("embedding", "/v1/chat/completions", 400),
+        ("embedding", "/v1/embeddings", 200),
+        ("embedding", "/v1/rerank", 200),
+        ("transcription", "/v1/audio/transcriptions", 200),
+        ("chat", "/v1/embeddings", 200),
+        ("chat", "/v1/vendor/own", 200),
+    ],
+)
+async def test_path_has_to_fit_the_kind_of_model(stage: Stage, kind: str, path: str, status: int) -> None:
+    """RUN-02: what a model cannot answer is refused here; paths of vendors are between caller and engine."""
+    await stage.publish(make_snapshot(replace(make_route(stage.backend), kind=kind), version=3))
+    answer = await stage.send("POST", path, data=b'{"model":"chat"}', headers={"X-API-Key": SECRET})
+    assert answer.status == status
+    assert len(stage.replica.received) == (1 if status == 200 else 0)
+    if status != 200:
+        assert answer.error()["code"] == "unsupported_path"
+
+
+async def test_more_tokens_than_the_route_allows_are_refused(stage: Stage) -> None:
+    await stage.publish(make_snapshot(replace(make_route(stage.backend), max_tokens=100), version=3))
+    assert (await stage.chat({"model": "chat", "max_tokens": 100})).status == 200
+    answer = await stage.chat({"model": "chat", "max_completion_tokens": 101})
+    assert (answer.status, answer.error()["code"]) == (400, "max_tokens_exceeded")
+    assert answer.error()["param"] == "max_completion_tokens"
+    assert len(stage.replica.received) == 1
+
+
+async def test_replica_that_wants_a_credential_gets_its_own_and_never_the_caller_s(
+    make_stage: StageMaker, tmp_path: Path
+) -> None:
+    """FAL-06: the snapshot names it, a file holds it."""
+    (tmp_path / "engine-key").write_text("sk-engine\n")
+    async with make_stage(secrets=tmp_path) as stage:
+        backend = replace(stage.backend, credential="engine-key")
+        await stage.publish(make_snapshot(make_route(backend), version=3))
+        assert (await stage.chat()).status == 200
+    assert [value for name, value in stage.replica.received[0].headers if name == "authorization"] == [
+        "Bearer sk-engine"
+    ]
+
+
+async def test_engine_that_is_asked_for_usage_is_asked_for_plain_text(stage: Stage) -> None:
+    coded = {"Accept-Encoding": "gzip, br"}
+    await stage.chat({"model": "chat", "stream": True}, headers=coded)
+    await stage.chat({"model": "chat"}, headers=coded)
+    asked, other = stage.replica.received
+    assert json.loads(asked.body)["stream_options"] == {"include_usage": True}
+    assert asked.header("accept-encoding") == "identity"
+    assert other.header("accept-encoding") == "gzip, br"
