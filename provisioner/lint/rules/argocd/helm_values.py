@@ -1,4 +1,4 @@
-"""Values that Argo CD hands to a chart: switches that are texts, and therefore on."""
+"""Values that Argo CD hands to a chart: switches that are texts and therefore on, and what the chart never reads."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath, dotted
-from provisioner.domain.finding import Severity
-from provisioner.lint.joins.applications import App, applications
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.charts import Chart
+from provisioner.lint.joins.applications import App, Source, applications
+from provisioner.lint.joins.deliveries import tree_of
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, literal, look, mapping, text
 from provisioner.lint.world import World
@@ -70,3 +72,58 @@ def _told(app: App, path: FieldPath, written: str) -> Hit:
         message=f"reading values of application `{app.name}`: a switch is a text, so it is on: `{written}`",
         fix="write true or false without quotes",
     )
+
+
+@rule("application-value-unread", Severity.WARNING)
+def application_value_unread(world: World) -> Iterator[Hit]:
+    """An Application sets a value that no template of its chart reads.
+
+    Helm takes any value and says nothing: a slip of the name, or a level too few, leaves the chart's own value in
+    force. Only said of charts that the folder shows, that have no subcharts and look no value up by a computed name.
+    """
+    tree = tree_of(world)
+    charts = {chart.folder: chart for chart in world.charts if _is_whole(chart)}
+    for app in applications(world) if charts else ():
+        for source in app.sources:
+            chart = charts.get(tree.find(source.folder) or "") if source.folder else None
+            reads = {read.path for template in chart.templates for read in template.reads()} if chart else {()}
+            for path, name in _set(app, source) if () not in reads else ():
+                if not any(name[: len(read)] == read or read[: len(name)] == name for read in reads):
+                    near = nearest_name(dotted(name), [dotted(read) for read in sorted(reads)])
+                    yield Hit(
+                        at=app.at,
+                        path=path,
+                        message=f"reading values of application `{app.name}`: its chart does not read `{dotted(name)}`",
+                        fix=f"did you mean `{near}`?" if near else "remove it, or read it in a template",
+                    )
+
+
+def _is_whole(chart: Chart) -> bool:
+    """Whether its templates are all that can read its values."""
+    return bool(chart.templates) and not chart.has_vendored and not look(chart.head.value, "dependencies")
+
+
+def _set(app: App, source: Source) -> Iterator[tuple[FieldPath, tuple[str, ...]]]:
+    """The values that a source sets: where each stands, and its name in the chart."""
+    helm, base = mapping(source.value, "helm"), (*source.path, "helm")
+    for name in _leaves(helm.get("valuesObject"), ()):
+        yield (*base, "valuesObject", *name), name
+    written = text(helm, "values")
+    if written and not has_hole(written) and not helm.get("valuesObject"):
+        for document in parse_documents(written, file=app.at.file):
+            for name in _leaves(document.value, ()):
+                yield (*base, "values"), name
+    for path, item in items(helm, "parameters"):
+        written = literal(item, "name") or ""
+        if written and not has_hole(written) and "\\" not in written:
+            yield (*base, *path, "name"), tuple(part for part in re.sub(r"\[\d+\]", "", written).split(".") if part)
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The names of values that are no mappings, without those that somebody fills in or that every chart may have."""
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            if isinstance(key, str) and not has_hole(key) and not (not path and key == "global"):
+                yield from _leaves(item, (*path, key))
+    elif path:
+        yield path

@@ -58,22 +58,20 @@ def value_missing(world: World) -> Iterator[Hit]:
 def value_unused(world: World) -> Iterator[Hit]:
     """A value of the chart is read by none of its templates.
 
-    Whoever sets it believes that it does something. Values of subcharts and `global` are left out, and so are charts
-    whose templates look values up by computed names.
+    Whoever sets it believes that it does something; in a second values file it is most often a slip of the name. Values
+    of subcharts and `global` are left out, and so are charts whose templates look values up by computed names.
     """
     for chart in world.charts:
         reads = {read.path for template in chart.templates for read in template.reads()}
         if not chart.templates or not chart.values or () in reads:
             continue
-        values = chart.values[0]
-        for path in _unread(mapping(values.value), reads, chart.subcharts()):
-            message = f"reading values: no template reads `{dotted(path)}`"
-            yield Hit(
-                at=Spot(values.file, values.line(path)),
-                path=path,
-                message=message,
-                fix="remove it, or read it in a template",
-            )
+        known = [dotted(read) for read in sorted(reads)]
+        for values in chart.values:
+            for path in _unread(mapping(values.value), reads, chart.subcharts()):
+                near = nearest_name(dotted(path), known)
+                fix = f"did you mean `{near}`?" if near else "remove it, or read it in a template"
+                message = f"reading values: no template reads `{dotted(path)}`"
+                yield Hit(at=Spot(values.file, values.line(path)), path=path, message=message, fix=fix)
 
 
 @rule("chart-metadata-incomplete", Severity.ERROR)
