@@ -8,6 +8,7 @@ import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from provisioner.api.services import Services
 from provisioner.domain.conditions import StageState
 from provisioner.domain.endpoint import Phase
 from provisioner.domain.ids import EndpointId
-from provisioner.domain.key import key_digest
+from provisioner.domain.key import key_digest, priority_key
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.store.sql import open_store
 from provisioner.wiring.serving import serve_app
@@ -123,5 +124,6 @@ async def _services(folder: Path, clock: SteppedClock) -> Services:
         clock=clock,
         ids=CountingIds(),
         gateway_key_digest=key_digest(GATEWAY_KEY),
+        priority_key=partial(priority_key, GATEWAY_KEY),
         customers_create=True,
     )
