@@ -237,17 +237,17 @@ async def test_a_file_is_imported_and_exported_as_it_is(operator: httpx2.AsyncCl
     text = (PACK / "models" / "tiny.yaml").read_text().replace("id: tiny", "id: acme/tiny")
     yaml = {"Content-Type": "application/yaml"}
     made = await operator.post(f"{MASTERS}:import", content=text, headers=idempotent("a") | yaml)
-    assert (made.status_code, made.json()["version"]) == (201, 1)
+    assert (made.status_code, made.json()["version"], made.json()["outcome"]) == (201, 1, "added")
     again = await operator.post(f"{MASTERS}:import", content=text, headers=idempotent("b") | yaml)
-    assert (again.status_code, again.json()["version"]) == (200, 1)
+    assert (again.status_code, again.json()["version"], again.json()["outcome"]) == (200, 1, "unchanged")
     exported = await operator.get(f"{MASTERS}/acme/tiny/export")
     assert exported.headers["Content-Type"].startswith("application/yaml")
     assert 'filename="acme--tiny.yaml"' in exported.headers["Content-Disposition"]
     same = await operator.post(f"{MASTERS}:import", content=exported.content, headers=idempotent("c") | yaml)
-    assert same.json() == made.json()
+    assert same.json() == made.json() | {"outcome": "unchanged"}
     body = written(id="acme/tiny", description="Changed")
     changed = await operator.post(f"{MASTERS}:import", json=body, headers=idempotent("d"))
-    assert (changed.status_code, changed.json()["version"]) == (200, 2)
+    assert (changed.status_code, changed.json()["version"], changed.json()["outcome"]) == (200, 2, "changed")
     stale = await operator.post(f"{MASTERS}:import", content=text, headers=idempotent("e") | yaml | {"If-Match": '"1"'})
     assert stale.status_code == 412
 
