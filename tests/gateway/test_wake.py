@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from provisioner.domain.snapshot import Route
+from provisioner.gateway.control import waker
 from provisioner.gateway.server import Limits
 from tests.gateway.conftest import Answer, Stage, StageMaker, until
 from tests.gateway.stub import OK, Received, make_route, make_snapshot
@@ -57,6 +58,26 @@ async def test_requests_are_told_at_once_that_nobody_wakes_the_endpoint(stage: S
         assert int(answer.headers["Retry-After"]) > 0
     assert stage.plane.doors.woken == ["ep-acme-chat"] * 2
     assert stage.gateway._path.counters.wakes["refused" if failure == "refused" else "unanswered"] == 2
+
+
+async def test_a_control_plane_that_goes_away_after_its_promise_is_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was asked and said yes; that it does not answer the next question ends no wait, that it says no does."""
+    monkeypatch.setattr(waker, "PAUSE_SECONDS", 0.1)
+    await sleep(stage)
+    asked = await ask(stage, 2)
+    await until(lambda: stage.gateway._path.counters.wakes["asked"] >= 1)
+    stage.plane.doors.status = 503
+    await until(lambda: stage.gateway._path.counters.wakes["unanswered"] >= 2)
+    assert held(stage) == 2
+    await awake(stage)
+    assert [(await one).status for one in asked] == [200] * 2
+    stage.plane.doors.status = 200
+    await sleep(stage)
+    (last,) = await ask(stage, 1)
+    stage.plane.doors.status = 409
+    assert (await last).status == 503
 
 
 async def test_a_wait_has_an_end(make_stage: StageMaker) -> None:
