@@ -12,7 +12,7 @@ import functools
 import resource
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from multiprocessing.connection import Connection
@@ -58,23 +58,28 @@ def run_clouds(state: Path, domains: Sequence[str], pipe: Connection) -> None:
 
 
 async def _run(state: Path, domains: Sequence[str], pipe: Connection) -> None:
-    loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         clusters = _open_clusters(state, stack)
         api = await _listen(stack, Dispatcher(clusters).__call__)
         replicas = await _listen(stack, _answer_replica, tls=_replica_tls(state, domains))
         public = await _listen(stack, _answer_customer)
         pipe.send(Ports(api, replicas, public))
-        plans: Sequence[EndpointPlan] = await loop.run_in_executor(None, pipe.recv)
+        plans: Sequence[EndpointPlan] = await _received(pipe)
         player = _Player(clusters, {plan.endpoint: plan for plan in plans}, state / "delivery.git")
         playing = [asyncio.create_task(player.play()), asyncio.create_task(player.renew())]
-        stopped = loop.run_in_executor(None, pipe.recv)
+        stopped = asyncio.create_task(_received(pipe))
         await asyncio.wait([*playing, stopped], return_when=asyncio.FIRST_COMPLETED)
         for task in playing:
             if task.done():
                 task.result()
             task.cancel()
         pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+async def _received(pipe: Connection) -> Any:
+    while not pipe.poll():
+        await asyncio.sleep(0.05)
+    return pipe.recv()
 
 
 def _open_clusters(state: Path, stack: AsyncExitStack) -> Clusters:
@@ -182,7 +187,7 @@ class _Player:
         self._run(plan)
 
     def _sync(self, plan: EndpointPlan, namespace: str) -> None:
-        commit = (self.repository / "refs" / "heads" / plan.endpoint).read_text().strip()
+        commit = _head(self.repository, plan.endpoint)
         told = {
             "sync": {"status": "Synced", "revision": commit},
             "health": {"status": "Healthy"},
@@ -214,6 +219,14 @@ class _Player:
         status = {"containerStatuses": [server], "conditions": _true("PodScheduled", "Ready")}
         pod = {"spec": {"nodeName": "node-0"}, "status": status}
         _put(tenant, kinds.POD, place, f"{plan.workload}-0", pod, labels, owner=owner)
+
+
+def _head(repository: Path, branch: str) -> str:
+    """Where a branch is; git packs refs from time to time."""
+    with suppress(FileNotFoundError):
+        return (repository / "refs" / "heads" / branch).read_text().strip()
+    lines = (repository / "packed-refs").read_text().splitlines()
+    return next(line.partition(" ")[0] for line in lines if line.endswith(f" refs/heads/{branch}"))
 
 
 async def _follow(subscription: Subscription, settle: Callable[[Key], None]) -> None:
