@@ -19,6 +19,7 @@ from provisioner.gateway.caller.header import Field, response_lines, trailer_lin
 from provisioner.gateway.config import Limits
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.replica.dialer import Dialer
+from provisioner.gateway.replica.familiar_head import FamiliarHead
 
 _HEADER_BYTES = 64 * 1024
 _WRITTEN_APART_BYTES = 64 * 1024
@@ -71,6 +72,9 @@ class UpstreamConnection(asyncio.Protocol):
         self._is_complete = False
         self._is_reusable = False
         self._ends_with_connection = False
+        self._familiar: FamiliarHead | None = None
+        self._meaning: tuple[int, list[bytes], Mapping[bytes, bytes]] | None = None
+        """What the head means that the parser has read just now."""
 
     def send(self, receiver: Receiver, head: Sequence[bytes], body: bytes | bytearray) -> None:
         """Sends one whole request on a connection that is open; `receiver` gets the answer."""
@@ -146,6 +150,15 @@ class UpstreamConnection(asyncio.Protocol):
         if receiver is None:
             self.abandon()  # nobody asked: the framing of whatever this is cannot be trusted
             return
+        is_beginning = not (self._is_head_read or self._barren_bytes)
+        if is_beginning and self._familiar is not None and self._is_sent:
+            answer = self._familiar.answer_in(data)
+            if answer is not None:
+                fields, whole_body = answer
+                receiver.begin_answer(self._familiar.status, self._familiar.lines, fields)
+                self._is_reusable = not self._has_unsent()
+                self._finish(receiver, (whole_body,))
+                return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
@@ -163,7 +176,13 @@ class UpstreamConnection(asyncio.Protocol):
         if not self._is_complete:
             receiver.relay(body, complete=False)
             return
-        self._receiver = None
+        if is_beginning and self._is_reusable and self._meaning is not None:
+            self._familiar = FamiliarHead.of(data, *self._meaning)
+        self._finish(receiver, body)
+
+    def _finish(self, receiver: Receiver, body: Sequence[bytes]) -> None:
+        """Hands on the last of an answer; the connection is free for another one before, if it can be."""
+        self._receiver = self._meaning = None
         if self._is_reusable and self.is_open:
             if self._is_paused:
                 self.resume_reading()
@@ -208,6 +227,7 @@ class UpstreamConnection(asyncio.Protocol):
         length = withheld.get(b"content-length")
         self._is_head_read = True
         self._ends_with_connection = length is None and coding is None
+        self._meaning = status, lines, withheld
         if self._receiver is not None:
             self._receiver.begin_answer(status, lines, withheld)
 
