@@ -22,6 +22,7 @@ class EngineKind(StrEnum):
     VLLM = "vLLM"
     SGLANG = "SGLang"
     TGI = "Text Generation Inference"
+    TEI = "Text Embeddings Inference"
     LLAMA_CPP = "llama.cpp server"
     MISTRALRS = "mistral.rs"
     TRITON = "Triton"
@@ -199,6 +200,25 @@ ENGINES: Mapping[EngineKind, Profile] = {
         paths=frozenset(("/health", "/info", "/metrics", "/ping", "/", "/v1/models", "/docs")),
         blind_paths=frozenset(("/info", "/metrics", "/docs", "/")),
         metric_prefix="tgi_",
+        refuses_repeats=True,
+    ),
+    EngineKind.TEI: Profile(
+        images=("text-embeddings-inference",),
+        programs=(("text-embeddings-router",),),
+        port=80,
+        more_ports={9000: "metrics alone"},
+        flags={
+            "model": ("--model-id",),
+            "host": ("--hostname",),
+            "port": ("--port", "-p"),
+            "key": ("--api-key",),
+            "revision": ("--revision",),
+        },
+        variables={"model": "MODEL_ID", "host": "HOSTNAME", "port": "PORT", "key": "API_KEY"},
+        switches=frozenset(("--auto-truncate", "--json-output", "--disable-spans")),
+        blind_paths=frozenset(("/info", "/metrics", "/docs")),
+        startup_seconds=5,
+        metric_prefix="te_",
         refuses_repeats=True,
     ),
     EngineKind.LLAMA_CPP: Profile(

@@ -19,6 +19,8 @@ from provisioner.lint.values import has_hole, items, literal, look, mapping, tex
 from provisioner.lint.world import Object, World
 
 _KEDA = "keda.sh"
+_KEDA_MOST = 100
+"""maxReplicaCount where it is left out."""
 _NEEDED = {
     "cron": ("timezone", "start", "end", "desiredReplicas"),
     "prometheus": ("serverAddress", "query", "threshold"),
@@ -100,6 +102,29 @@ def _cron_trouble(metadata: Mapping[str, Any]) -> tuple[str, str, str] | None:
     if count is not None and not count.isdigit():
         return "desiredReplicas", f"the number of replicas is none: `{count}`", "write a number in quotes"
     return None
+
+
+@rule("scaler-cron-above-maximum", Severity.WARNING)
+def scaler_cron_above_maximum(world: World) -> Iterator[Hit]:
+    """A cron trigger wants more replicas than its ScaledObject allows.
+
+    `maxReplicaCount`, 100 where it is left out, ends at the HorizontalPodAutoscaler: the hours of the timetable get
+    fewer replicas than they say, and nothing tells it.
+    """
+    for found in world.of_kind("ScaledObject"):
+        most = (
+            100
+            if "maxReplicaCount" not in mapping(found.value, "spec")
+            else whole(found.value, "spec", "maxReplicaCount")
+        )
+        for path, trigger, metadata in _triggers(found) if most is not None else ():
+            wanted = str(literal(metadata, "desiredReplicas") or "")
+            if trigger.get("type") == "cron" and wanted.isdigit() and int(wanted[:9]) > (most or 0):
+                message = f"scaling {found.name}: its cron trigger wants more than maxReplicaCount {most}: `{wanted}`"
+                where = (*path, "metadata", "desiredReplicas")
+                yield Hit(
+                    at=found, path=where, message=message, fix=f"raise maxReplicaCount to {wanted}, or ask for fewer"
+                )
 
 
 @cache

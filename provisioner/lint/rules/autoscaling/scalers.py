@@ -22,6 +22,7 @@ from provisioner.lint.joins.scaling import (
 )
 from provisioner.lint.joins.slips import Names
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import is_known, look, text, whole
 from provisioner.lint.world import World, same_namespace
 
@@ -207,10 +208,11 @@ def scaler_blind_to_gpu(world: World) -> Iterator[Hit]:
     """A model server on GPUs is scaled by CPU or memory only.
 
     The work is done on the GPU: the process spins a core or two whatever the load, and its memory is constant. Scale by
-    what the engine says: waiting and running requests, use of the cache, time to first token.
+    what the engine says: waiting and running requests, use of the cache, time to first token. Text Embeddings Inference
+    is left alone: it splits texts into tokens on the CPU, request by request.
     """
     for scaler in scalers(world):
-        found = engines_in(target(scaler, world), world)
+        found = [one for one in engines_in(target(scaler, world), world) if one.kind is not EngineKind.TEI]
         if any(engine.gpus for engine in found) and _has_only_resources(scaler):
             message = f"scaling {scaler.name}: CPU and memory say nothing about the load of `{found[0].kind}`"
             path = ("spec", "triggers") if scaler.is_keda else ("spec", "metrics")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import Any
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.selectors import NAMESPACE_NAME, matching_namespaces, selector
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.routing._certificates import certificate_names, certificate_of, certificates_in, covers
 from provisioner.lint.rules.routing._routes import Listener, certificate_references, gateways, listeners
-from provisioner.lint.values import has_hole, is_known, items, look, mapping, text
+from provisioner.lint.values import is_known, items, look, mapping, text
 from provisioner.lint.world import Object, World
 
 _PLAIN = {"HTTP", "TCP", "UDP"}
@@ -117,22 +117,6 @@ def listener_tls_contradiction(world: World) -> Iterator[Hit]:
             )
 
 
-@lru_cache(maxsize=2)
-def _certificates_by_namespace(world: World) -> Mapping[str | None, list[Object]]:
-    found: dict[str | None, list[Object]] = {}
-    for certificate in world.of_kind("Certificate"):
-        found.setdefault(certificate.namespace, []).append(certificate)
-    return found
-
-
-def _certificates(world: World, namespace: str | None) -> list[Object]:
-    """The Certificates of cert-manager that are, or may be, in a namespace."""
-    index = _certificates_by_namespace(world)
-    if namespace is None:
-        return list(world.of_kind("Certificate"))
-    return [*index.get(namespace, []), *index.get(None, [])]
-
-
 @rule("listener-certificate-unknown", Severity.WARNING)
 def listener_certificate_unknown(world: World) -> Iterator[Hit]:
     """Nobody makes the certificate that a listener names.
@@ -151,7 +135,7 @@ def listener_certificate_unknown(world: World) -> Iterator[Hit]:
             continue
         for path, name, namespace in certificate_references(one):
             home = namespace or one.owner.namespace
-            made = [text(found.value, "spec", "secretName") or found.name for found in _certificates(world, home)]
+            made = [text(found.value, "spec", "secretName") or found.name for found in certificates_in(world, home)]
             is_there = any(world.find(kind, name, namespace=home) for kind in ("Secret", *_SECRET_MAKERS))
             other = everywhere.get(name) if home is not None else None
             if (made or other) and name not in made and not is_there:
@@ -191,24 +175,15 @@ def listener_certificate_for_other_name(world: World) -> Iterator[Hit]:
     for one in _listeners(world):
         hostname = one.hostname
         for path, name, namespace in certificate_references(one) if hostname else ():
-            certificates = _certificates(world, namespace or one.owner.namespace)
-            found = next((found for found in certificates if text(found.value, "spec", "secretName") == name), None)
-            names = [item for _, item in items(found.value, "spec", "dnsNames")] if found else []
-            is_open = any(not isinstance(item, str) or has_hole(item) for item in names)
-            if names and not is_open and not any(_covers(item, hostname or "") for item in names):
+            found = certificate_of(world, name, namespace or one.owner.namespace)
+            names = certificate_names(found)
+            if names and not any(covers(item, hostname or "") for item in names):
                 yield Hit(
                     at=one.owner,
                     path=path,
                     message=f"taking certificate `{name}`: it is not for the listener's hostname: `{hostname}`",
                     fix=f"add `{hostname}` to `dnsNames` of Certificate {found.name if found else name}",
                 )
-
-
-def _covers(name: str, hostname: str) -> bool:
-    """Whether a certificate's name is good for a hostname."""
-    if name == hostname:
-        return True
-    return name.startswith("*.") and not hostname.startswith("*.") and hostname.partition(".")[2] == name[2:]
 
 
 @rule("listener-hostname-without-protocol", Severity.ERROR)

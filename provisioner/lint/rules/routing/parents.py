@@ -13,11 +13,13 @@ from typing import Any
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.selectors import NAMESPACE_NAME, namespace_labels, selector
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.routing._certificates import certificate_names, certificate_of, covers
 from provisioner.lint.rules.routing._hostnames import hostname_fault, hosts_meet
 from provisioner.lint.rules.routing._routes import (
     GATEWAY_GROUP,
     Listener,
     Reference,
+    certificate_references,
     hostnames,
     listeners,
     parents,
@@ -244,6 +246,34 @@ def route_hostname_not_served(world: World) -> Iterator[Hit]:
                     message=f"serving hostname: no listener of {found[0].owner.title} answers for it: `{hostname}`",
                     fix=f"use a name under: {known}",
                 )
+
+
+@rule("route-hostname-without-certificate", Severity.WARNING)
+def route_hostname_without_certificate(world: World) -> Iterator[Hit]:
+    """A route's hostname fits a listener's, and no certificate of that listener is for it.
+
+    For Gateway API `*.example.com` means `b.a.example.com` too; in a certificate the wildcard covers one label. The
+    route is accepted, and every client refuses the connection.
+    """
+    for one in _attachments(world):
+        for path, name in hostnames(one.route):
+            serving = [found for found in one.fitting if found.protocol == "HTTPS" and hosts_meet(found.hostname, name)]
+            is_wide = all(not found.is_open and found.hostname != name for found in serving)
+            certified = [_certified(world, found) for found in serving] if is_wide else []
+            if certified and all(certified) and not any(covers(item, name) for names in certified for item in names):
+                listed = ", ".join(dict.fromkeys(item for names in certified for item in names))
+                message = f"serving hostname: the certificate is for {listed} only, not for `{name}`"
+                yield Hit(at=one.route, path=path, message=message, fix=f"add `{name}` to its dnsNames, or rename it")
+
+
+def _certified(world: World, one: Listener) -> list[str]:
+    """The names of all certificates of a listener; none where they are not all known."""
+    found = [
+        certificate_names(certificate_of(world, name, namespace or one.owner.namespace))
+        for _, name, namespace in certificate_references(one)
+    ]
+    is_known = all(found) and len(found) == len(list(items(one.value, "tls", "certificateRefs")))
+    return [item for names in found for item in names] if is_known else []
 
 
 @rule("route-redirect-loops", Severity.WARNING)
