@@ -28,6 +28,9 @@ class Limits:
     """From the first byte of a request to the end of its header block; then 408."""
     body_seconds: float = 60.0
     """Between two pieces of a request's body; then 408."""
+    body_total_seconds: float = 10 * 60.0
+    """From the end of a request's header block to the last byte of its body; then 408. A body that drips is a slot held
+    for nothing."""
     keep_alive_seconds: float = 75.0
     """How long a customer's connection may rest between two requests."""
     connect_seconds: float = 5.0

@@ -205,6 +205,12 @@ def not_ready() -> Refusal:
     return Refusal(503, "not_ready", message, type="api_error", headers=(("Retry-After", "5"),))
 
 
+def draining() -> Refusal:
+    """503 for a request that a gateway which ends can wait for no longer."""
+    message = "The gateway ends and could not wait for the model server's answer."
+    return Refusal(503, "shutting_down", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
+
+
 def too_many_connections() -> Refusal:
     """503 for a connection over the bound."""
     message = "The gateway has no room for another connection."

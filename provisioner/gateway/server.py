@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import resource
+import socket
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
@@ -17,7 +18,7 @@ from typing import Protocol
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.decode_rate import DecodeRate
-from provisioner.domain.errors import InvariantError
+from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.domain.key import PRIORITY_PREFIX, priority_key
 from provisioner.gateway.body.memory import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
@@ -155,8 +156,14 @@ class Gateway:
                 reuse_port=True,  # the next gateway serves before this one has drained
                 ssl=self._tls.context if self._tls else None,
             )
-        except OSError:
+        except OSError as error:
             await self._operator.close()
+            if isinstance(error, socket.gaierror):
+                raise RejectedError(
+                    f"listening for customers: there is no such address: {config.listen_host}",
+                    reason="BadSetting",
+                    hint="set LISTEN_ADDR to an address of this machine, or to :8080 for all of them",
+                ) from None
             raise
         take_over(self._server.sockets)
         self.port = int(self._server.sockets[0].getsockname()[1])

@@ -62,6 +62,7 @@ VARIABLES: Mapping[str, str] = {
     "CACHE_ROUTERS": "how many endpoints may have a router of their own for `cache-aware`; default: 4",
     "HEADER_TIMEOUT": "how long a caller may take to send a header block; default: 10s",
     "BODY_TIMEOUT": "how long a request's body may rest while it is sent; default: 1m0s",
+    "BODY_TOTAL_TIMEOUT": "how long a request's body may take from its first byte to its last; default: 10m0s",
     "MAX_HEADER_BYTES": "bytes of a header block; default: 32768",
     "MAX_HEADERS": "fields of a header block; default: 100",
     "TENANTRY_MAX_BODY_BYTES": "bytes of a request's body; default: 16777216",
@@ -72,14 +73,24 @@ VARIABLES: Mapping[str, str] = {
 
 _SNAPSHOTS = "/internal/snapshots"
 _ADMIN = Listen(host="127.0.0.1", port=9090)
+_EVERY_HOST = frozenset(("", "0.0.0.0", "::"))  # noqa: S104 - compared with, not listened on
 _USUAL = Limits()
 
 
 def read_gateway_config(environ: Environ = os.environ) -> GatewayConfig:
     """Read `environ`. Raises RejectedError that names the variable, or the file."""
-    if has_lanes(environ):
-        return _read_alone(environ)
-    return _read_controlled(environ)
+    config = _read_alone(environ) if has_lanes(environ) else _read_controlled(environ)
+    if config.admin_port and config.admin_port == config.listen_port and _meet(config.admin_host, config.listen_host):
+        raise RejectedError(
+            "reading the environment: ADMIN_ADDR: is the address that LISTEN_ADDR has for customers",
+            reason="BadSetting",
+            hint="give the operator's pages a port of their own",
+        )
+    return config
+
+
+def _meet(one: str | None, other: str) -> bool:
+    return one is not None and (one == other or not _EVERY_HOST.isdisjoint((one, other)))
 
 
 def _read_alone(environ: Environ) -> GatewayConfig:
@@ -222,6 +233,7 @@ def _read_limits(environ: Environ) -> Limits:
         header_count=values.number(environ, "MAX_HEADERS", _USUAL.header_count, least=1, most=10_000),
         header_seconds=seconds("HEADER_TIMEOUT", _USUAL.header_seconds),
         body_seconds=seconds("BODY_TIMEOUT", _USUAL.body_seconds),
+        body_total_seconds=seconds("BODY_TOTAL_TIMEOUT", _USUAL.body_total_seconds),
         connect_seconds=seconds("CONNECT_TIMEOUT", _USUAL.connect_seconds),
         upstream_header_seconds=seconds("UPSTREAM_HEADER_TIMEOUT", _USUAL.upstream_header_seconds),
         silence_seconds=seconds("TENANTRY_STREAM_IDLE", _USUAL.silence_seconds),

@@ -270,6 +270,16 @@ async def test_file_that_cannot_be_written_is_counted_and_told_once(
         await until(lambda: len(stage.plane.records()) == 4)
 
 
+async def test_line_without_an_end_spoils_no_other(make_stage: StageMaker, tmp_path: Path) -> None:
+    path = tmp_path / "usage.jsonl"
+    path.write_bytes(b'{"torn": "li')
+    async with make_stage(usage=UsageRecording(file=path)) as stage:
+        await stage.chat()
+        await until(lambda: path.read_bytes().count(b"\n") == 2)
+    torn, whole, rest = path.read_bytes().split(b"\n")
+    assert (torn, json.loads(whole)["status"], rest) == (b'{"torn": "li', 200, b"")
+
+
 async def test_full_spool_is_counted(make_stage: StageMaker) -> None:
     async with make_stage(usage=UsageRecording(spool_bytes=1000)) as stage:
         stage.plane.usage_status = 503

@@ -247,6 +247,17 @@ async def test_caller_who_stops_sending_is_408_and_the_replica_is_not_blamed(mak
         assert scene.stage.gateway._path.counters.upstream_failures == {}
 
 
+async def test_caller_who_drips_is_408_in_the_end_and_holds_no_slot(make_scene: SceneMaker) -> None:
+    async with make_scene(Limits(body_seconds=5, body_total_seconds=0.5, drain_seconds=0.2)) as scene:
+        scene.writer.write(sized(1000) + MODEL + FILE)
+        answer = asyncio.create_task(scene.answer())
+        while not answer.done():
+            scene.writer.write(b"x")
+            await asyncio.sleep(0.02)
+        assert statuses(await answer) == [408]
+        await until(lambda: scene.taker.has_ended)
+
+
 async def test_replica_that_takes_nothing_is_504(make_scene: SceneMaker) -> None:
     async with make_scene(Limits(body_seconds=0.4, body_bytes=100_000_000, drain_seconds=0.2)) as scene:
         scene.taker.on_data = lambda: scene.taker.transports[0].pause_reading()

@@ -133,6 +133,18 @@ async def test_slow_header_block_and_slow_body_are_408(make_stage: StageMaker) -
         assert await stage.raw(b"") == b""
 
 
+async def test_body_that_drips_is_408_in_the_end(make_stage: StageMaker) -> None:
+    async with make_stage(limits=Limits(body_seconds=5, body_total_seconds=0.4, drain_seconds=0.2)) as stage:
+        reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+        writer.write(HEAD + b"Content-Length: 100000\r\n\r\n{")
+        answer = asyncio.create_task(reader.read(65536))
+        while not answer.done():
+            writer.write(b" ")
+            await asyncio.sleep(0.02)
+        assert statuses(await answer) == [408]
+        writer.transport.abort()
+
+
 async def test_idle_connection_is_closed_without_a_word(make_stage: StageMaker) -> None:
     async with make_stage(limits=Limits(keep_alive_seconds=0.3, drain_seconds=0.2)) as stage:
         received = await stage.raw(WHOLE, wait=3)

@@ -303,6 +303,8 @@ def test_what_holds_for_all_lanes_and_for_the_process(tmp_path: Path) -> None:
         ("BALANCE_CODER", "Round-Robin"),
         ("ADMIN_ADDR", "9090"),
         ("LISTEN_ADDR", "8080"),
+        ("ADMIN_ADDR", "127.0.0.1:8080"),
+        ("ADMIN_ADDR", ":8080"),
         ("TENANTRY_TLS_CERT", "cert.pem"),
         ("TENANTRY_CLIENT_CERT", "cert.pem"),
     ],

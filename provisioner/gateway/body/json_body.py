@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from provisioner.gateway.body.json_fields import BodyError, FieldScanner, Member, find_plain, read_value
+from provisioner.gateway.body.json_fields import (
+    BodyError,
+    FieldScanner,
+    Member,
+    check_json,
+    find_plain,
+    read_value,
+)
 from provisioner.gateway.body.memory import BodyMemory
 from provisioner.gateway.body.usage_request import USAGE_NAMES, Edit, plain_usage_edit, usage_edit
 from provisioner.gateway.refusal import (
@@ -27,6 +34,9 @@ from provisioner.gateway.refusal import (
 
 _QUICK_BYTES = 64 * 1024
 """Up to here a body that came in one piece is tried with `find_plain`, whose parser builds objects."""
+_CHECKED_BYTES = 1024 * 1024
+"""Up to here a body is held to be JSON to its last byte. Of a longer one only the members of the object are told apart:
+the rest of it is for the engine to refuse."""
 _DECODED_BYTES = 1024 * 1024
 _TOKEN_BOUNDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _NAMES = USAGE_NAMES.union(("model",), _TOKEN_BOUNDS)
@@ -100,6 +110,8 @@ class JsonBody:
             if len(models) > 1:
                 raise BodyError("the `model` field is given twice")
             model = read_value(data, models[0]) if models else None
+            if len(data) <= _CHECKED_BYTES:
+                check_json(data)
         except BodyError as error:
             raise RefusedError(malformed_body(str(error))) from error
         if not models:

@@ -62,6 +62,8 @@ class CallerConnection(asyncio.Protocol):
         self._is_paused = False
         self._phase = _IDLE
         self._deadline = 0.0
+        self._body_until = 0.0
+        """When the body must be whole that is being read."""
 
     # What the transport calls.
 
@@ -150,6 +152,8 @@ class CallerConnection(asyncio.Protocol):
     def wait_at_most(self, seconds: float) -> None:
         """Bounds the silence that begins now."""
         self._deadline = self._loop.time() + seconds
+        if self._request is self._reader.pending:
+            self._deadline = min(self._deadline, self._body_until)
 
     # What the gateway calls.
 
@@ -177,9 +181,13 @@ class CallerConnection(asyncio.Protocol):
             self._transport.abort()
 
     def break_off(self) -> None:
-        """Ends the connection and whatever goes on for it."""
-        self._leave()
-        self._transport.abort()
+        """Ends the connection and whatever goes on for it: the gateway's own time is over."""
+        if self._exchange is not None:
+            self._exchange.cut_off()
+        if self.is_slow:
+            self._transport.abort()
+        else:
+            self._transport.close()
 
     def close_if_idle(self) -> None:
         """Closes a connection on which nothing is going on."""
@@ -210,6 +218,8 @@ class CallerConnection(asyncio.Protocol):
 
     def _serve(self, request: Request) -> None:
         self._request = request
+        if request is self._reader.pending and self._phase is not _BODY:
+            self._body_until = self._loop.time() + self._path.limits.body_total_seconds
         self._phase = _ANSWER
         if request.refusal is not None:
             self.refuse(request.refusal)
@@ -258,10 +268,13 @@ class CallerConnection(asyncio.Protocol):
             self._exchange.continue_body()
 
     def _take_body(self, pending: Request) -> None:
-        if self._phase is not _BODY and pending.expects_continue:
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        now, limits = self._loop.time(), self._path.limits
+        if self._phase is not _BODY:
+            self._body_until = now + limits.body_total_seconds
+            if pending.expects_continue:
+                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._phase = _BODY
-        self._deadline = self._loop.time() + self._path.limits.body_seconds
+        self._deadline = min(now + limits.body_seconds, self._body_until)
         try:
             if isinstance(pending.body, JsonBody):
                 pending.body.scan()

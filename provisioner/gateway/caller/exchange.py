@@ -23,7 +23,15 @@ from provisioner.gateway.caller.upload import Upload
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.queueing.allowances import HeaderLines
 from provisioner.gateway.queueing.queue import Place
-from provisioner.gateway.refusal import Refusal, RefusedError, no_disk, timed_out, upstream_broke, upstream_silent
+from provisioner.gateway.refusal import (
+    Refusal,
+    RefusedError,
+    draining,
+    no_disk,
+    timed_out,
+    upstream_broke,
+    upstream_silent,
+)
 from provisioner.gateway.replica.rescued import Hold
 from provisioner.gateway.replica.upstream import UpstreamConnection
 from provisioner.gateway.usage.answer import AnswerReader, answer_reader
@@ -161,6 +169,11 @@ class Exchange:
         """The caller has gone: whatever is going on for it ends now."""
         self._stop()
         self._settle(Outcome.CLIENT_CANCELLED)
+
+    def cut_off(self) -> None:
+        """The gateway ends, and can wait no longer: the caller is told as well as can be."""
+        self._stop()
+        self._end_badly(draining(), Outcome.TIMED_OUT)
 
     def pause(self) -> None:
         """The caller cannot keep up."""

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provisioner.lint.joins.model_names import sounds_like_inference
+from provisioner.lint.rules.routing._durations import seconds
 from provisioner.lint.rules.routing._hostnames import hosts_meet
 from provisioner.lint.rules.routing._routes import is_inference_path, is_quiet_path
-from provisioner.lint.rules.routing.timeouts import seconds
 
 _HOSTS = st.sampled_from(
     [None, "acme.com", "chat.acme.com", "a.b.acme.com", "*.acme.com", "*.b.acme.com", "*.com", "other.org"]

@@ -25,6 +25,13 @@ def received(body: bytes, *, cut: int | None = None) -> JsonBody:
     return made
 
 
+def long_body(body: bytes) -> JsonBody:
+    """A body of any length that has arrived in one piece."""
+    made = JsonBody(100_000_000, BodyMemory(100_000_000))
+    made.append(body)
+    return made
+
+
 def asking(body: bytes) -> tuple[bytes, bool]:
     """The body that goes on when the gateway wants the usage, the model staying."""
     made = received(body)
@@ -81,6 +88,28 @@ def test_numbers_and_texts_pass_as_they_were_spelled(whole: int, real: float, te
     request = received(body.encode())
     assert request.model() == "chat"
     assert request.rewritten("m") == (('{"model":"m"' + rest).encode(), False)
+
+
+@pytest.mark.parametrize("value", ["01", "1.2.3", "trfalse", '"\\x"', "[1,2}}", '"\t"', "[1 2]", '{"a"}', ""])
+def test_what_is_no_json_is_not_left_to_the_engine(value: str) -> None:
+    with pytest.raises(RefusedError, match="cannot be read"):
+        received(b'{"model":"a","x":%b}' % value.encode()).model()
+
+
+def test_half_a_surrogate_pair_and_deep_nesting_are_json() -> None:
+    assert received(b'{"model":"a","x":"\\ud800","y":' + b"[" * 300 + b"]" * 300 + b"}").model() == "a"
+
+
+@pytest.mark.parametrize("part", [b'"k%d":1,', b'"":%d,', b"[" * 40 + b"%d" + b"]" * 40])
+def test_body_of_very_many_parts_is_refused_early(part: bytes) -> None:
+    many = b"".join(part % number for number in range(200_000))
+    body = (
+        b'{"x":[' + many.replace(b"][", b"],[") + b'],"model":"a"}'
+        if part[:1] == b"["
+        else b"{" + many + b'"model":"a"}'
+    )
+    with pytest.raises(RefusedError, match="too many parts"):
+        long_body(body).model()
 
 
 @pytest.mark.parametrize("padding", [b"", b" " * 70_000], ids=["small", "big"])
