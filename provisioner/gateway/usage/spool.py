@@ -50,6 +50,8 @@ class Spool:
         self._descriptor = -1
         self._records = 0
         self._bytes = 0
+        self._others_bytes = 0
+        """What all batches but the open one took when it was begun."""
 
     def append(self, lines: Sequence[bytes]) -> None:
         """Adds records, each a line with its end. Raises `SpoolFullError` and other kinds of `OSError`; then nothing
@@ -57,10 +59,9 @@ class Spool:
         if not lines:
             return
         text = b"".join(lines)
-        if self.size_bytes() + len(text) > self._limit_bytes:
-            raise SpoolFullError("the spool is full")
         if self._records + len(lines) > BATCH_RECORDS or self._bytes + len(text) > _BATCH_BYTES:
             self.seal()
+        self._check_room(len(text))
         if self._open is None:
             self._begin()
         written = os.write(self._descriptor, text)
@@ -104,6 +105,15 @@ class Spool:
                 return sum(entry.stat().st_size for entry in entries)
         except FileNotFoundError:
             return 0
+
+    def _check_room(self, more_bytes: int) -> None:
+        """Looks at the folder for a new batch only, and before it says that there is no room: others are delivered
+        meanwhile, and looking takes longer the more there are."""
+        taken = self._others_bytes + self._bytes + more_bytes
+        if self._open is None or taken > self._limit_bytes:
+            self._others_bytes = self.size_bytes() - self._bytes
+            if self._others_bytes + self._bytes + more_bytes > self._limit_bytes:
+                raise SpoolFullError("the spool is full")
 
     def _begin(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
