@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_EXAMPLES = 500 if os.environ.get("TENANTRY_SOAK") else 40
+"""Of each property: what a run of the whole suite has time for, and what a soak has."""
+
+settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=_EXAMPLES
+)
 settings.load_profile("any-machine")
 
 REQUIRED = frozenset(filter(None, os.environ.get("TENANTRY_REQUIRE", "").split(",")))
