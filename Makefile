@@ -28,7 +28,7 @@ demo: $(VENV)/.demo ## from a clone to a live endpoint (ARGS=--once ends and cle
 	$(BIN)/tenantry demo $(ARGS)
 
 test: $(VENV)/.dev ## the whole test suite (ARGS go to pytest)
-	$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 engines: ## build what some tests use when it is there: kube-apiserver, etcd, kubectl, Pulumi (needs Go; ARGS=helm)
 	$(PYTHON) tools/engines/build.py $(ARGS)
