@@ -10,6 +10,9 @@ import json
 import os
 import shutil
 import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +38,20 @@ def gateway(plane_url: str, folder: Path) -> Iterator[Proxy]:
     serving = (sys.executable, "-m", "benchmarks.gateway.serving", plane_url, str(port), str(folder / "snapshot.json"))
     with process(*serving) as running:
         wait_for(port)
+        _wait_until_ready(port)
         yield Proxy("gateway", running.pid, port)
+
+
+def _wait_until_ready(port: int) -> None:
+    """It listens before it has its first snapshot, and answers 503 until then."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/models", headers={"Authorization": f"Bearer {KEY}"})
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(request, timeout=5) as answer:
+            answer.read()
+            return
+        time.sleep(0.05)
+    raise RuntimeError("waiting for the gateway's first snapshot")
 
 
 @contextlib.contextmanager

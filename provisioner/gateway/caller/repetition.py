@@ -1,7 +1,6 @@
-"""Recognises a request whose header block, but for its length, is byte for byte an earlier one of its connection.
+"""Recognises a request whose header block is that of an earlier one of its connection.
 
-A client says the same with every request. What was parsed, checked and sorted once is not parsed again: the same bytes
-at the same place have the same meaning. Anything else (another header, a part of one, more than one request, a body
+A client says the same with every request. Anything else (another header, a part of one, more than one request, a body
 over the bound, a new directory, an expired key) is left to the parser, and so is every refusal of a header block. Used
 by `reader`.
 """
@@ -12,20 +11,17 @@ from provisioner.gateway.body.json_body import JsonBody
 from provisioner.gateway.caller.request import Request, Service
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
-
-_LENGTH = b"\r\ncontent-length: "
-_LENGTH_DIGITS = 9
+from provisioner.gateway.head_pattern import LENGTH_DIGITS, HeadPattern
 
 
 class Repetition:
-    """A header block to recognise: the bytes before and after the digits of its length, and what they mean."""
+    """A header block to recognise, and what it means."""
 
-    __slots__ = ("_after", "_before", "_meaning", "_path")
+    __slots__ = ("_meaning", "_path", "_pattern")
 
-    def __init__(self, path: DataPath, before: bytes, after: bytes, meaning: Request) -> None:
+    def __init__(self, path: DataPath, pattern: HeadPattern, meaning: Request) -> None:
         self._path = path
-        self._before = before
-        self._after = after
+        self._pattern = pattern
         self._meaning = meaning
 
     @classmethod
@@ -35,33 +31,26 @@ class Repetition:
         None unless `data` is a plain header block with a length and what there is of a JSON body. One near the bound is
         parsed each time.
         """
-        size = data.find(b"\r\n\r\n") + 4
-        at = data[:size].lower().find(_LENGTH)
-        if at < 0 or size + _LENGTH_DIGITS > path.limits.header_bytes:
+        pattern = HeadPattern.of(data)
+        found = pattern.match(data) if pattern is not None else None
+        if pattern is None or found is None or found.body_start + LENGTH_DIGITS > path.limits.header_bytes:
             return None
-        start = at + len(_LENGTH)
-        end = data.find(b"\r", start)
-        if not data[start:end].isdigit() or request.refusal is not None or not request.keep_alive:
+        if request.refusal is not None or not request.keep_alive or request.service is Service.PAGE:
             return None
-        if request.service is Service.PAGE:
+        if not (isinstance(request.body, JsonBody) and request.body.holds(data[found.body_start :])):
             return None
-        if not (isinstance(request.body, JsonBody) and request.body.holds(data[size:])):
-            return None
-        return cls(path, data[:start], data[end:size], request.again())
+        return cls(path, pattern, request.again())
 
     def request_in(self, data: bytes) -> tuple[Request, bytes, int] | None:
         """The request with which `data` begins, what there is of its body, and how long that will be.
 
         None when `data` must be parsed.
         """
-        after, path = self._after, self._path
-        start = len(self._before)
-        end = data.find(b"\r", start, start + _LENGTH_DIGITS + 1)
-        digits = data[start:end]
-        if not (digits.isdigit() and data.startswith(self._before) and data.startswith(after, end)):
+        found = self._pattern.match(data)
+        if found is None:
             return None
-        body = data[end + len(after) :]
-        length, limit_bytes = int(digits), path.limits.body_bytes
+        path, limit_bytes = self._path, self._path.limits.body_bytes
+        length, body = found.length, data[found.body_start :]
         if len(body) > length or length > limit_bytes:
             return None
         directory, key = self._meaning.access

@@ -83,9 +83,12 @@ class Outlet:
         await self._sink.close()
 
     async def _write(self) -> None:
-        queue = self._queue
-        while queue:
-            lines = [queue.popleft() for _ in range(min(len(queue), _WRITTEN_AT_ONCE))]
+        """Writes what waits now; what comes meanwhile waits for the next time, so that writes stay few and large."""
+        queue, waiting = self._queue, len(self._queue)
+        while waiting > 0:
+            lines = [queue.popleft() for _ in range(min(waiting, _WRITTEN_AT_ONCE))]
+            waiting -= len(lines)
             if (reason := await self._sink.write(lines)) is not None:
                 self._counters.usage_lost[reason] += len(lines)
-        self._arrived.clear()
+        if not queue:
+            self._arrived.clear()

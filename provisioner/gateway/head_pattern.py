@@ -1,0 +1,51 @@
+"""Recognises a header block that is, but for the digits of its length, byte for byte an earlier one of its connection.
+
+The same bytes at the same place have the same meaning, so what was parsed, checked and sorted once need not be parsed
+again: `caller.repetition` knows callers' requests by it, `replica.familiar_head` engines' answers. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_LENGTH = b"\r\ncontent-length: "
+LENGTH_DIGITS = 9
+"""A longer length is left to the parser."""
+
+
+class Found(NamedTuple):
+    """The length of the body that a header block tells, and where in the data the body begins."""
+
+    length: int
+    body_start: int
+
+
+class HeadPattern:
+    """The bytes of a header block before and after the digits of its length."""
+
+    __slots__ = ("_after", "_before")
+
+    def __init__(self, before: bytes, after: bytes) -> None:
+        self._before = before
+        self._after = after
+
+    @classmethod
+    def of(cls, data: bytes) -> HeadPattern | None:
+        """The pattern of the header block with which `data` begins; None unless it is whole and tells a length."""
+        size = data.find(b"\r\n\r\n") + 4
+        at = data[:size].lower().find(_LENGTH)
+        if at < 0:
+            return None
+        start = at + len(_LENGTH)
+        end = data.find(b"\r", start)
+        return cls(data[:start], data[end:size]) if data[start:end].isdigit() else None
+
+    def match(self, data: bytes) -> Found | None:
+        """What `data` tells, if it begins with such a header block."""
+        before, after = self._before, self._after
+        start = len(before)
+        end = data.find(b"\r", start, start + LENGTH_DIGITS + 1)
+        digits = data[start:end]
+        if not (digits.isdigit() and data.startswith(before) and data.startswith(after, end)):
+            return None
+        return Found(int(digits), end + len(after))
