@@ -85,17 +85,35 @@ class Gateway:
         files = config.standalone.secret_files if config.standalone else None
         secrets = Secrets(config.secrets, files, derived=_derived_secrets(config.control))
         dialer = Dialer(ClientTls(config.tls) if config.tls else None)
-        pool = Pool(config.limits, dialer, counters)
         self._config = config
         self._tls = CallerTls(config.listener_tls) if config.listener_tls else None
         self._accounting = UsageAccounting(usage_sinks(config, counters), counters)
-        replicas = Replicas(config.balancing.balance, counters)
         self._link = (
             Link(config.control, clock=clock, counters=counters, secrets=secrets, random=random)
             if config.control is not None
             else None
         )
-        self._path = DataPath(
+        self._path = self._make_path(counters, secrets, Pool(config.limits, dialer, counters), clock, random)
+        self._source = self._find_source(clock)
+        pages = OperatorPages(config, self._path, self._source.age, lambda: self._routers.generations)
+        self._operator = OperatorListener(pages.all)
+        if config.standalone is not None and config.admin_host is None:
+            self._path.pages = pages.public
+        replicas, rate = self._path.replicas, DecodeRate(config.queueing.decode_tokens_per_second)
+        self._probes = Probes(config.probing, rate, replicas, dialer, secret=secrets.read, random=random)
+        instance = self._link.gateway if self._link else f"gw-{random.getrandbits(64):016x}"
+        self._routers = Routers(replicas, dialer, instance=instance, most=config.balancing.routers)
+        self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._probing: asyncio.Task[None] | None = None
+        self.port = 0
+        self.admin_port: int | None = None
+
+    def _make_path(self, counters: Counters, secrets: Secrets, pool: Pool, clock: Clock, random: Random) -> DataPath:
+        config, link = self._config, self._link
+        replicas = Replicas(config.balancing.balance, counters)
+        waker, outside = (link.waker, link.outside) if link is not None else (None, None)
+        return DataPath(
             limits=config.limits,
             clock=clock,
             naming=Naming(random),
@@ -107,31 +125,11 @@ class Gateway:
             queue=Queue(config.queueing),
             allowances=Allowances(asyncio.get_running_loop().time),
             replicas=replicas,
-            rescue=Rescue(
-                config.limits,
-                replicas,
-                counters,
-                waker=self._link.waker if self._link else None,
-                outside=self._link.outside if self._link else None,
-            ),
+            rescue=Rescue(config.limits, replicas, counters, waker=waker, outside=outside),
             accounting=self._accounting,
             secrets=secrets,
             asks_for_usage=config.usage.asks_for_usage,
         )
-        self._source = self._find_source(clock)
-        pages = OperatorPages(config, self._path, self._source.age, lambda: self._routers.generations)
-        self._operator = OperatorListener(pages.all)
-        if config.standalone is not None and config.admin_host is None:
-            self._path.pages = pages.public
-        rate = DecodeRate(config.queueing.decode_tokens_per_second)
-        self._probes = Probes(config.probing, rate, self._path.replicas, dialer, secret=secrets.read, random=random)
-        instance = self._link.gateway if self._link else f"gw-{random.getrandbits(64):016x}"
-        self._routers = Routers(replicas, dialer, instance=instance, most=config.balancing.routers)
-        self._server: asyncio.Server | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._probing: asyncio.Task[None] | None = None
-        self.port = 0
-        self.admin_port: int | None = None
 
     @property
     def is_ready(self) -> bool:

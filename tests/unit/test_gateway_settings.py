@@ -203,8 +203,8 @@ def test_lane_has_its_own_names_engine_name_key_teams_and_queue(tmp_path: Path) 
     assert lane({**environ, "TENANTRY_TEAM_SCOPING": "off"}, "coder").teams is None
 
 
-def test_what_holds_for_all_lanes_and_for_the_process(tmp_path: Path) -> None:
-    """Ledger: ADM-03, ADM-04, ADM-09, ADM-10, ADM-17, GW-16."""
+def test_what_holds_for_all_lanes() -> None:
+    """Ledger: ADM-03, ADM-04, ADM-09, ADM-10, ADM-17."""
     config = read_gateway_config(
         {
             **ALONE,
@@ -217,24 +217,6 @@ def test_what_holds_for_all_lanes_and_for_the_process(tmp_path: Path) -> None:
             "PRIORITY_HEADER": "X-Runink-Priority",
             "CORE_ROUTER_IDENTITY_KEY": "hunter2",
             "INFERENCE_DECODE_TOK_S": "6.8",
-            "UPSTREAM_HEADER_TIMEOUT": "1s",
-            "TENANTRY_STREAM_IDLE": "10m",
-            "TENANTRY_MAX_BODY_BYTES": str(2 << 30),
-            "HEADER_TIMEOUT": "1s",
-            "BODY_TIMEOUT": "2s",
-            "MAX_HEADER_BYTES": "1024",
-            "MAX_HEADERS": "10",
-            "CONNECT_TIMEOUT": "500ms",
-            "KEEP_ALIVE_INTERVAL": "0",
-            "DRAIN_TIMEOUT": "1m",
-            "UPSTREAM_IDLE": "0s",
-            "PROBE_INTERVAL": "1s",
-            "PROBE_TIMEOUT": "100ms",
-            "BALANCE": "cache-aware",
-            "CACHE_ROUTERS": "2",
-            "USAGE_INJECT": "off",
-            "TENANTRY_USAGE_FILE": str(tmp_path / "usage.jsonl"),
-            "ADMIN_ADDR": ":9090",
         }
     )
     assert config.standalone is not None
@@ -249,13 +231,33 @@ def test_what_holds_for_all_lanes_and_for_the_process(tmp_path: Path) -> None:
         identity_key=b"hunter2",
         decode_tokens_per_second=6.8,
     )
-    assert config.limits == Limits(
+    assert "hunter2" not in repr(config)
+
+
+def test_bounds_of_the_process() -> None:
+    """Ledger: GW-16."""
+    bounds = {
+        "UPSTREAM_HEADER_TIMEOUT": "1s",
+        "TENANTRY_STREAM_IDLE": "10m",
+        "TENANTRY_MAX_BODY_BYTES": str(2 << 30),
+        "HEADER_TIMEOUT": "1s",
+        "BODY_TIMEOUT": "2s",
+        "BODY_TOTAL_TIMEOUT": "3s",
+        "MAX_HEADER_BYTES": "1024",
+        "MAX_HEADERS": "10",
+        "CONNECT_TIMEOUT": "500ms",
+        "KEEP_ALIVE_INTERVAL": "0",
+        "DRAIN_TIMEOUT": "1m",
+        "UPSTREAM_IDLE": "0s",
+    }
+    assert read_gateway_config({**ALONE, **bounds}).limits == Limits(
         body_bytes=2 << 30,
         body_memory_bytes=2 << 30,
         header_bytes=1024,
         header_count=10,
         header_seconds=1,
         body_seconds=2,
+        body_total_seconds=3,
         connect_seconds=0.5,
         upstream_header_seconds=1,
         silence_seconds=600,
@@ -263,11 +265,25 @@ def test_what_holds_for_all_lanes_and_for_the_process(tmp_path: Path) -> None:
         comment_seconds=0,
         drain_seconds=60,
     )
+
+
+def test_what_the_process_does_besides(tmp_path: Path) -> None:
+    config = read_gateway_config(
+        {
+            **ALONE,
+            "PROBE_INTERVAL": "1s",
+            "PROBE_TIMEOUT": "100ms",
+            "BALANCE": "cache-aware",
+            "CACHE_ROUTERS": "2",
+            "USAGE_INJECT": "off",
+            "TENANTRY_USAGE_FILE": str(tmp_path / "usage.jsonl"),
+            "ADMIN_ADDR": ":9090",
+        }
+    )
     assert config.probing == Probing(interval_seconds=1, timeout_seconds=0.1)
     assert config.balancing == Balancing(balance="cache-aware", routers=2)
     assert config.usage == UsageRecording(asks_for_usage=False, file=tmp_path / "usage.jsonl")
     assert (config.admin_host, config.admin_port) == ("0.0.0.0", 9090)
-    assert "hunter2" not in repr(config)
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,22 @@
-"""Stand-ins for what the verbs touch outside: clusters that keep objects and fences, a Platform that one settles by
-hand, and a probe. They remember every effect in the order in which it came."""
+"""Stand-ins for what the verbs touch outside: a Platform that one settles by hand, and a probe. They remember every
+effect in the order in which it came."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from provisioner.catalog.site import Site
 from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
-from provisioner.domain.lease import Fence
 from provisioner.domain.plan import EndpointPlan
 from provisioner.domain.snapshot import Backend
 from provisioner.endpoints.workloads import workload_kind
-from provisioner.platform.fencing import refuse_higher_fence, stamp
-from provisioner.platform.interface import Kind, Manifest, ObjectRef
+from provisioner.platform.interface import Kind
 from provisioner.platform.kinds import (
     APPLICATION,
     GATEWAY,
@@ -34,13 +31,12 @@ from provisioner.platform.kinds import (
     PROJECT,
     SCALED_OBJECT,
     STATEFUL_SET,
-    VIRTUAL_CLUSTER_INSTANCE,
     VIRTUAL_CLUSTER_TEMPLATE,
 )
 from provisioner.probe.interface import ProbeResult
+from tests.unit.endpoints.stand_in_cluster import NOW, StandInCluster
 from tests.unit.endpoints.stand_in_delivery import objects_of
 
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _DELIVERED = {kind.kind for kind in (HTTP_ROUTE, LEADER_WORKER_SET, POD, SCALED_OBJECT, STATEFUL_SET)}
 STAGES = ("tenant_cluster", "capacity", "argo_sync", "route", "loading")
 
@@ -56,99 +52,6 @@ def true(*types: str) -> Conditions:
 def false(name: str, reason: str, message: str = "", severity: str = "Error") -> dict[str, str]:
     """A condition that does not hold."""
     return {"type": name, "status": "False", "reason": reason, "message": message, "severity": severity}
-
-
-class StandInCluster:
-    """A `Cluster` in memory."""
-
-    def __init__(self, effects: list[str]) -> None:
-        self.objects: dict[tuple[str, str | None, str], dict[str, Any]] = {}
-        self.effects = effects
-        self.trouble: Exception | None = None
-        self._versions = itertools.count(1)
-        self._born: Counter[tuple[str, str | None, str]] = Counter()
-
-    async def get(self, ref: ObjectRef) -> Manifest | None:
-        self._answer()
-        return self.objects.get((ref.kind.kind, ref.namespace, ref.name))
-
-    async def list(
-        self, kind: Kind, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
-    ) -> list[Manifest]:
-        self._answer()
-        return [
-            item
-            for (name, place, _), item in self.objects.items()
-            if name == kind.kind
-            and namespace in (None, place)
-            and (labels or {}).items() <= item["metadata"].get("labels", {}).items()
-        ]
-
-    async def apply(
-        self, manifest: Manifest, *, kind: Kind, fence: Fence, force: bool = True, dry_run: bool = False
-    ) -> Manifest:
-        self._answer()
-        metadata = manifest["metadata"]
-        ref = ObjectRef(kind, metadata["name"], metadata.get("namespace"))
-        stored = self.objects.get((kind.kind, ref.namespace, ref.name))
-        if stored:
-            refuse_higher_fence(stored, ref, fence)
-        made = stamp(manifest, ref, fence, stored=stored)
-        self._tell("apply", ref, is_new=stored is None)
-        before = stored or {}
-        spec = {**before.get("spec", {}), **made.get("spec", {})}
-        return self.put(kind, {**made, "spec": spec, "status": before.get("status", {})})
-
-    async def annotate(self, ref: ObjectRef, annotations: Mapping[str, str | None], *, fence: Fence) -> None:
-        stored = self.objects.get((ref.kind.kind, ref.namespace, ref.name))
-        if stored:
-            refuse_higher_fence(stored, ref, fence)
-            merged = {**stored["metadata"].get("annotations", {}), **annotations}
-            stored["metadata"]["annotations"] = {name: value for name, value in merged.items() if value is not None}
-            self._tell("annotate", ref)
-
-    async def delete(
-        self, ref: ObjectRef, *, fence: Fence, uid: str | None = None, grace_seconds: int | None = None
-    ) -> bool:
-        self._answer()
-        stored = self.objects.get((ref.kind.kind, ref.namespace, ref.name))
-        if stored is None or uid not in (None, stored["metadata"]["uid"]):
-            return True
-        refuse_higher_fence(stored, ref, fence)
-        if "deletionTimestamp" not in stored["metadata"]:
-            self._tell("delete", ref)
-        if ref.kind == VIRTUAL_CLUSTER_INSTANCE:
-            stored["metadata"]["deletionTimestamp"] = NOW.isoformat()
-        else:
-            del self.objects[ref.kind.kind, ref.namespace, ref.name]
-        return False
-
-    def put(self, kind: Kind, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Store an object as it is, as a controller would."""
-        key = (kind.kind, manifest["metadata"].get("namespace"), manifest["metadata"]["name"])
-        metadata = {"uid": self._uid(key), **manifest["metadata"]}
-        metadata["resourceVersion"] = str(next(self._versions))
-        made = {**manifest, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-        self.objects[key] = made
-        return made
-
-    def _uid(self, key: tuple[str, str | None, str]) -> str:
-        """That of the object that is there, or one that no object of this name had."""
-        if key in self.objects:
-            return str(self.objects[key]["metadata"]["uid"])
-        self._born[key] += 1
-        return f"uid-{key[2]}-{self._born[key]}"
-
-    def names(self, kind: Kind) -> tuple[str, ...]:
-        """The names of all objects of a kind."""
-        return tuple(name for found, _, name in sorted(self.objects, key=str) if found == kind.kind)
-
-    def _answer(self) -> None:
-        if self.trouble:
-            raise self.trouble
-
-    def _tell(self, verb: str, ref: ObjectRef, *, is_new: bool = True) -> None:
-        self.effects.append(f"{verb if is_new else 'apply again'} {ref.kind.kind} {ref.name}")
 
 
 @dataclass
