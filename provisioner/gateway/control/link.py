@@ -10,10 +10,10 @@ from provisioner.domain.clock import Clock
 from provisioner.gateway.config import ControlPlane
 from provisioner.gateway.control.budget import Budgets
 from provisioner.gateway.control.doors import DoorClosedError, Doors
+from provisioner.gateway.control.outside import Outside
 from provisioner.gateway.control.targets import Targets
 from provisioner.gateway.control.waker import Waker
 from provisioner.gateway.operator.counters import Counters
-from provisioner.gateway.replica.rescue import Outside
 from provisioner.gateway.secrets import Secrets
 
 _log = logging.getLogger(__name__)
