@@ -58,14 +58,18 @@ async def main() -> None:
     ):
         folder, port = Path(name), int(first_line(server))
         async with serve_plane(port) as plane:
-            with gateway(plane.url, folder) as ours, envoy(port, folder) as theirs, litellm(port, folder) as other:
-                direct = Proxy("direct", server.pid, port)
-                await _compare_requests(ours, theirs, other)
-                await _compare_latency(ours, theirs, direct)
-                await _compare_streams(ours, theirs)
+            async with gateway(plane.url, folder) as ours:
+                await _compare(ours, server.pid, port, folder)
                 await _swap_routes(ours, plane)
-            with gateway(plane.url, folder / "fresh") as fresh:
+            async with gateway(plane.url, folder / "fresh") as fresh:
                 await _hold_slow_streams(fresh)
+
+
+async def _compare(ours: Proxy, server_pid: int, port: int, folder: Path) -> None:
+    with envoy(port, folder) as theirs, litellm(port, folder) as other:
+        await _compare_requests(ours, theirs, other)
+        await _compare_latency(ours, theirs, Proxy("direct", server_pid, port))
+        await _compare_streams(ours, theirs)
 
 
 async def _run(proxy: Proxy, *, connections: int, seconds: float, chunks: int = 0, pace: float = PACE_SECONDS) -> Run:

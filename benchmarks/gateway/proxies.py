@@ -5,6 +5,7 @@ Each is a context manager that gives the process id whose CPU counts and the por
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -13,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,15 +31,15 @@ class Proxy:
     port: int
 
 
-@contextlib.contextmanager
-def gateway(plane_url: str, folder: Path) -> Iterator[Proxy]:
+@contextlib.asynccontextmanager
+async def gateway(plane_url: str, folder: Path) -> AsyncIterator[Proxy]:
     """Our gateway: ten thousand keys, two thousand routes, slots, limits, usage and metrics on."""
     port = free_port()
     folder.mkdir(exist_ok=True)
     serving = (sys.executable, "-m", "benchmarks.gateway.serving", plane_url, str(port), str(folder / "snapshot.json"))
     with process(*serving) as running:
         wait_for(port)
-        _wait_until_ready(port)
+        await asyncio.to_thread(_wait_until_ready, port)
         yield Proxy("gateway", running.pid, port)
 
 
