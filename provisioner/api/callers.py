@@ -17,7 +17,7 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.errors import TenantryError
 from provisioner.domain.ids import KeyId
 from provisioner.domain.key import ApiKey, key_digest
-from provisioner.store.interface import KeyStore
+from provisioner.store.interface.keys import KeyStore
 
 KNOWN_SECONDS = 1.0
 """How long a key is believed without another look."""

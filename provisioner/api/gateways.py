@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import TenantryError
-from provisioner.store.interface_fallback import GatewayStore
+from provisioner.store.interface.fallback import GatewayStore
 
 GATEWAY_HEADER = "Tenantry-Gateway"
 """The header by which a gateway tells its id, the same from its start to its end."""

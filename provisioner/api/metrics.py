@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from provisioner.domain.errors import TenantryError
 from provisioner.domain.exposition import Histogram, Metric, Sample, histogram_lines, lines_of
-from provisioner.store.interface_accounts import Gauges, GaugeStore
+from provisioner.store.interface.usage import Gauges, GaugeStore
 
 BELIEVED_SECONDS = 5.0
 """How old what the database said may be."""

@@ -12,7 +12,7 @@ from provisioner.api.readable import readable
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.overlay import Overlay, lay_over
 from provisioner.domain.finding import Severity
-from provisioner.store.interface_models import ModelStore
+from provisioner.store.interface.models import ModelStore
 
 KNOWN_SECONDS = 0.5
 """How long a catalog is believed without another look."""

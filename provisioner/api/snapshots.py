@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from provisioner.store.interface import EncodedSnapshot, SnapshotStore
+from provisioner.store.interface.snapshots import EncodedSnapshot, SnapshotStore
 
 POLL_SECONDS = 0.1
 

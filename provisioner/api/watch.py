@@ -16,7 +16,7 @@ from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import InvariantError, NotFoundError, RetryableError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.page import Position
-from provisioner.store.interface import EndpointChange, EndpointStore
+from provisioner.store.interface.endpoints import EndpointChange, EndpointStore
 
 POLL_SECONDS = 0.25
 KEEP_ALIVE_SECONDS = 15.0

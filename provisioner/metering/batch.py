@@ -10,7 +10,7 @@ from provisioner.domain.fallback import FallbackEvidence
 from provisioner.domain.ids import KeyId
 from provisioner.domain.usage import Names, UsageRecord
 from provisioner.metering.sums import key_names, sum_records
-from provisioner.store.interface_accounts import UsageStore
+from provisioner.store.interface.usage import UsageStore
 
 MOST_DENIALS = 20
 """Of one endpoint, reason and batch; more of them say nothing new. What went outside is bounded by its budget."""

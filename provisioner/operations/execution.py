@@ -33,7 +33,7 @@ from provisioner.operations.turn import (
     turn_after_wait,
 )
 from provisioner.operations.verb import VerbDefinition
-from provisioner.store.interface import OperationStore, Turn
+from provisioner.store.interface.operations import OperationStore, Turn
 
 logger = logging.getLogger(__name__)
 

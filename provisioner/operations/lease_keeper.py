@@ -15,7 +15,7 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.errors import ConflictError, TenantryError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import HEARTBEAT_SECONDS, Fence
-from provisioner.store.interface import OperationStore
+from provisioner.store.interface.operations import OperationStore
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from provisioner.domain.errors import ConflictError, RejectedError, RetryableErr
 from provisioner.domain.operation import Operation, OperationState
 from provisioner.operations.backoff import LONGEST_SECONDS, delay_seconds
 from provisioner.operations.step import Wait
-from provisioner.store.interface import Turn
+from provisioner.store.interface.operations import Turn
 
 MAX_ATTEMPTS = 5
 LONGEST_WAIT_SECONDS = 300.0

@@ -18,7 +18,7 @@ from provisioner.domain.operation import Operation
 from provisioner.operations.execution import Execution
 from provisioner.operations.lease_keeper import LeaseKeeper, Pause
 from provisioner.operations.verb import Verbs
-from provisioner.store.interface import OperationStore
+from provisioner.store.interface.operations import OperationStore
 
 logger = logging.getLogger(__name__)
 

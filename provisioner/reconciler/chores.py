@@ -14,7 +14,7 @@ from datetime import timedelta
 from provisioner.domain.clock import Clock
 from provisioner.domain.errors import TenantryError
 from provisioner.domain.origin import KEPT_DAYS
-from provisioner.store.interface import Records, RecordStore
+from provisioner.store.interface.records import Records, RecordStore
 
 DROPPED_AT_ONCE = 1000
 

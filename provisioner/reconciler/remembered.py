@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.ids import EndpointId
-from provisioner.store.interface import EndpointStore
+from provisioner.store.interface.endpoints import EndpointStore
 
 ValueT = TypeVar("ValueT", covariant=True)
 

@@ -37,7 +37,7 @@ from provisioner.domain.operation import OperationState, StepRecord, Verb
 from provisioner.store.audit import record_operation
 from provisioner.store.database import Database
 from provisioner.store.hold import stale
-from provisioner.store.interface import Turn
+from provisioner.store.interface.operations import Turn
 from provisioner.store.rows import columns_of
 from provisioner.store.schema import AUDIT_EVENTS, FENCES, IS_OPEN, OPERATIONS, STEPS
 

@@ -16,7 +16,7 @@ from provisioner.domain.page import Page, Position
 from provisioner.store.changes import count_change, read_changes, record_endpoint_change, tell_watches
 from provisioner.store.database import Database
 from provisioner.store.hold import hold
-from provisioner.store.interface import EndpointChange, EndpointsSince
+from provisioner.store.interface.endpoints import EndpointChange, EndpointsSince
 from provisioner.store.paging import Order
 from provisioner.store.rows import endpoint_from, value_or_error, values_only
 from provisioner.store.schema import CHANGED_ENDPOINTS, ENDPOINTS

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from provisioner.domain.clock import Clock
 from provisioner.store.database import Database
-from provisioner.store.interface_accounts import Gauges
+from provisioner.store.interface.usage import Gauges
 from provisioner.store.schema import IS_OPEN, OPERATIONS, SNAPSHOTS
 
 

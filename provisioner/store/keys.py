@@ -26,7 +26,7 @@ from provisioner.domain.page import Page, Position
 from provisioner.store.audit import digest_of_row, record_audit
 from provisioner.store.changes import count_change, read_changes
 from provisioner.store.database import Database
-from provisioner.store.interface import StoredKey
+from provisioner.store.interface.keys import StoredKey
 from provisioner.store.offboarding import require_staying
 from provisioner.store.paging import Order
 from provisioner.store.repeats import earlier_subject

@@ -31,7 +31,7 @@ from provisioner.domain.tenant import Tenant
 from provisioner.store.audit import record_operation
 from provisioner.store.claims import LEASE, claim_due, record_step, release
 from provisioner.store.database import Database
-from provisioner.store.interface import Submitted, Turn
+from provisioner.store.interface.operations import Submitted, Turn
 from provisioner.store.interruption import interrupted, interrupted_by
 from provisioner.store.paging import Order
 from provisioner.store.rotation import rotate

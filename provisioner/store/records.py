@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import Table, delete, select, tuple_
 
 from provisioner.store.database import Database
-from provisioner.store.interface import Records
+from provisioner.store.interface.records import Records
 from provisioner.store.schema import AUDIT_EVENTS, CHANGED_ENDPOINTS, MUTATIONS, USAGE_BATCHES
 from provisioner.store.schema_fallback import BUDGETS, FALLBACK_EVIDENCE, GATEWAYS, RESERVATIONS
 

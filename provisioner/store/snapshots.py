@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from provisioner.domain.errors import ConflictError
 from provisioner.domain.snapshot import Snapshot
 from provisioner.store.database import Database
-from provisioner.store.interface import EncodedSnapshot
+from provisioner.store.interface.snapshots import EncodedSnapshot
 from provisioner.store.rows import decoded
 from provisioner.store.schema import SNAPSHOTS
 

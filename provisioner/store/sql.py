@@ -10,19 +10,16 @@ from provisioner.store.endpoints import SqlEndpoints
 from provisioner.store.fallbacks import SqlFallbacks
 from provisioner.store.gateways import SqlGateways
 from provisioner.store.gauges import SqlGauges
-from provisioner.store.interface import (
-    AuditStore,
-    EndpointStore,
-    KeyStore,
-    OperationStore,
-    RecordStore,
-    SnapshotStore,
-    TenantStore,
-)
-from provisioner.store.interface_accounts import GaugeStore, TeamStore, UsageStore
-from provisioner.store.interface_fallback import BudgetStore, FallbackStore, GatewayStore
-from provisioner.store.interface_models import ModelStore
-from provisioner.store.interface_orphans import OrphanStore
+from provisioner.store.interface.endpoints import EndpointStore
+from provisioner.store.interface.fallback import BudgetStore, FallbackStore, GatewayStore
+from provisioner.store.interface.keys import KeyStore
+from provisioner.store.interface.models import ModelStore
+from provisioner.store.interface.operations import OperationStore
+from provisioner.store.interface.orphans import OrphanStore
+from provisioner.store.interface.records import AuditStore, RecordStore
+from provisioner.store.interface.snapshots import SnapshotStore
+from provisioner.store.interface.tenants import TeamStore, TenantStore
+from provisioner.store.interface.usage import GaugeStore, UsageStore
 from provisioner.store.keys import SqlKeys
 from provisioner.store.migrate import migrate, require_schema
 from provisioner.store.models import SqlModels

@@ -16,7 +16,7 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import Ids
 from provisioner.domain.key import ApiKey, key_digest, visible_prefix
 from provisioner.settings import Settings, read_operator_key
-from provisioner.store.interface import KeyStore
+from provisioner.store.interface.keys import KeyStore
 
 BOOTSTRAP = "bootstrap"
 """The name of the first key."""

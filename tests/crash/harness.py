@@ -23,7 +23,7 @@ from provisioner.domain.operation import Operation, OperationState
 from provisioner.operations.step import Attempt, Done, Step, Wait, WorldT
 from provisioner.operations.verb import VerbDefinition, Verbs
 from provisioner.operations.worker import Worker
-from provisioner.store.interface import OperationStore
+from provisioner.store.interface.operations import OperationStore
 from tests.store.examples import SteppedClock
 
 T = TypeVar("T")

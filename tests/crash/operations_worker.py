@@ -18,7 +18,7 @@ from provisioner.domain.operation import Verb
 from provisioner.operations.step import Attempt, Done, Step
 from provisioner.operations.verb import VerbDefinition
 from provisioner.operations.worker import Worker
-from provisioner.store.interface import OperationStore
+from provisioner.store.interface.operations import OperationStore
 from provisioner.store.sql import open_store
 
 MOMENTS = ("before place", "after place", "before publish", "after publish")

@@ -22,7 +22,7 @@ from provisioner.domain.errors import ConflictError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import LEASE_SECONDS, Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord
-from provisioner.store.interface import Turn
+from provisioner.store.interface.operations import Turn
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import EVERY_VERB, SteppedClock, operation
 

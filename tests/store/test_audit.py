@@ -12,7 +12,8 @@ from provisioner.domain.endpoint import Phase
 from provisioner.domain.ids import KeyId, OperationId
 from provisioner.domain.operation import OperationState
 from provisioner.reconciler.chores import Chores
-from provisioner.store.interface import AuditStore, Records, Turn
+from provisioner.store.interface.operations import Turn
+from provisioner.store.interface.records import AuditStore, Records
 from provisioner.store.sql import SqlStore
 from tests.store.examples import (
     NOON,

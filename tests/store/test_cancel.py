@@ -14,7 +14,7 @@ from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import LEASE_SECONDS, Fence
 from provisioner.domain.operation import OperationState, StepRecord
 from provisioner.store.database import open_database
-from provisioner.store.interface import Turn
+from provisioner.store.interface.operations import Turn
 from provisioner.store.schema import AUDIT_EVENTS
 from provisioner.store.sql import SqlStore
 from tests.store.examples import (

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.snapshot import KeyDigest, Snapshot
-from provisioner.store.interface import Records
+from provisioner.store.interface.records import Records
 from provisioner.store.sql import SqlStore
 from tests.store.examples import (
     NOON,

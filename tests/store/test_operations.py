@@ -14,7 +14,7 @@ from provisioner.domain.errors import ConflictError, NotFoundError, RejectedErro
 from provisioner.domain.ids import EndpointId, OperationId
 from provisioner.domain.lease import LEASE_SECONDS, Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
-from provisioner.store.interface import Turn
+from provisioner.store.interface.operations import Turn
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import (
     EVERY_VERB,

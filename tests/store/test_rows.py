@@ -17,7 +17,7 @@ from provisioner.domain.key import key_digest
 from provisioner.domain.operation import OperationState
 from provisioner.domain.snapshot import Backend, KeyDigest, Route, Snapshot
 from provisioner.store.database import open_database
-from provisioner.store.interface import Turn
+from provisioner.store.interface.operations import Turn
 from provisioner.store.sql import SqlStore
 from tests.store.examples import (
     NOON,

@@ -13,7 +13,7 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.origin import Origin
 from provisioner.domain.team import Team
 from provisioner.domain.usage import EndpointNames, KeyNames, UsageFilter, UsageHour, UsageLabel, UsageSum
-from provisioner.store.interface import Records
+from provisioner.store.interface.records import Records
 from provisioner.store.sql import SqlStore
 from tests.store.examples import NOON, api_key, endpoint, operation, tenant, tenant_operation
 

@@ -14,7 +14,7 @@ from provisioner.api.find import narrowed
 from provisioner.api.routes.parameters import Moment, PagingQuery, TenantQuery, cursor_of, number_of
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.audit import AuditEvent, AuditFilter
-from provisioner.store.interface import AuditStore
+from provisioner.store.interface.records import AuditStore
 from provisioner.wire.audit import AuditEventView
 from provisioner.wire.page import Page
 

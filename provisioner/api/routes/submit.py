@@ -15,7 +15,7 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.operation import Operation, OperationState
 from provisioner.domain.origin import KEPT_DAYS, Origin
-from provisioner.store.interface import OperationStore
+from provisioner.store.interface.operations import OperationStore
 
 _KEY_RULE = f"1 to 128 visible ASCII characters; known for {KEPT_DAYS} days, then it stands for a new request"
 _SAFE_KEY = re.compile(IDEMPOTENCY_KEY_PATTERN)

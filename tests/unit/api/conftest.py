@@ -19,7 +19,7 @@ from provisioner.domain.access import AccessRole
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.key import ApiKey, key_digest
 from provisioner.domain.operation import Operation, OperationState, Verb
-from provisioner.store.interface import Turn
+from provisioner.store.interface.operations import Turn
 from provisioner.store.sql import open_store
 from tests.store.examples import NOON, SteppedClock
 from tests.unit.catalog.packs import small_catalog, small_site

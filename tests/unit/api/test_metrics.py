@@ -21,7 +21,7 @@ from provisioner.operations.verb import VerbDefinition
 from provisioner.operations.worker import Worker
 from provisioner.platform.interface import Clusters
 from provisioner.reconciler.loop import Reconciler
-from provisioner.store.interface_accounts import Gauges
+from provisioner.store.interface.usage import Gauges
 from tests.store.examples import NOON, SteppedClock
 from tests.unit.api.conftest import OPERATOR_KEY, REQUEST, idempotent
 

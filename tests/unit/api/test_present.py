@@ -15,7 +15,7 @@ from provisioner.api import present
 from provisioner.api.present import PresentCatalog
 from provisioner.catalog.written import document_of
 from provisioner.domain.origin import Origin
-from provisioner.store.interface_models import ModelStore
+from provisioner.store.interface.models import ModelStore
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import NOON, SteppedClock
 from tests.unit.catalog.packs import small_catalog

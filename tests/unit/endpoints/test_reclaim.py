@@ -14,7 +14,7 @@ from provisioner.domain.operation import OperationState
 from provisioner.endpoints.orphans import OrphanSurvey
 from provisioner.endpoints.reclaim import new_reclaim
 from provisioner.platform.kinds import HTTP_ROUTE, NODE_CLAIM
-from provisioner.store.interface import Turn
+from provisioner.store.interface.operations import Turn
 from tests.store.examples import EVERY_VERB, api_key, endpoint, tenant, tenant_operation
 from tests.unit.endpoints.installation import ENDPOINT, Installation, installation, origin
 from tests.unit.endpoints.test_delete import left

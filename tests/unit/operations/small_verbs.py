@@ -16,7 +16,7 @@ from provisioner.operations.lease_keeper import Pause
 from provisioner.operations.step import Attempt, Done, Step, Wait
 from provisioner.operations.verb import VerbDefinition, Verbs
 from provisioner.operations.worker import Worker
-from provisioner.store.interface import OperationStore
+from provisioner.store.interface.operations import OperationStore
 from provisioner.store.sql import SqlStore
 
 Run = Callable[[Attempt[Any]], Awaitable[Done | Wait]]

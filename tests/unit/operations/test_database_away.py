@@ -10,7 +10,7 @@ import pytest
 from provisioner.domain.lease import LEASE_SECONDS
 from provisioner.domain.operation import OperationState
 from provisioner.operations.step import Attempt, Done
-from provisioner.store.interface import OperationStore
+from provisioner.store.interface.operations import OperationStore
 from provisioner.store.sql import SqlStore
 from tests.store.examples import SteppedClock, operation
 from tests.unit.operations.small_verbs import Failing, Notes, place, stored, until, verbs, worker

@@ -13,7 +13,7 @@ from provisioner.domain.ids import EndpointId, KeyId, OperationId, RandomIds
 from provisioner.domain.operation import OperationState, Verb
 from provisioner.operations.worker import Worker
 from provisioner.platform.kinds import NAMESPACE, PROJECT
-from provisioner.store.interface import Turn
+from provisioner.store.interface.operations import Turn
 from provisioner.store.sql import SqlStore
 from provisioner.tenants.submit import new_offboard
 from tests.store.examples import SteppedClock, api_key, endpoint, operation

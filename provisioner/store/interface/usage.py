@@ -1,5 +1,5 @@
-"""What the rest of the product needs of the rows of teams and of usage, and of the database as operators watch it;
-`interface` tells the rules."""
+"""What the rest of the product needs of usage, and of the database as operators watch it; `interface` tells the
+rules."""
 
 from __future__ import annotations
 
@@ -9,40 +9,8 @@ from datetime import datetime
 from typing import Protocol
 
 from provisioner.domain.fallback import FallbackEvidence
-from provisioner.domain.origin import Origin
 from provisioner.domain.page import Page, Position
-from provisioner.domain.team import Team
 from provisioner.domain.usage import Names, UsageFilter, UsageHour, UsageLabel, UsageSum
-
-
-class TeamStore(Protocol):
-    """Rows of teams."""
-
-    async def get(self, tenant: str, name: str) -> Team:
-        """By the name it has in its tenant. NotFoundError (`TeamUnknown`)."""
-        ...
-
-    async def page(self, *, tenant: str | None = None, after: Position | None = None, limit: int = 100) -> Page[Team]:
-        """Those after the position, by tenant and name."""
-        ...
-
-    async def make(self, team: Team, origin: Origin) -> Team:
-        """Store a team on request, with an audit event. The same idempotency key and request digest finds the team that
-        was made before. RejectedError (`NameTaken`), NotFoundError (`TenantUnknown`), ConflictError
-        (`TenantOffboarding`)."""
-        ...
-
-    async def rename(
-        self, renamed: Team, origin: Origin, now: datetime, *, states: Collection[str] | None = None
-    ) -> Team:
-        """Store its name for people on request, with an audit event. ConflictError (`PreconditionFailed`) where its
-        state is none of these; NotFoundError."""
-        ...
-
-    async def remove(self, tenant: str, name: str, origin: Origin, now: datetime) -> None:
-        """Remove it on request, with an audit event. ConflictError (`TeamInUse`) while an endpoint names it, or a key
-        that may be used; NotFoundError, but not for the same request again."""
-        ...
 
 
 class UsageStore(Protocol):

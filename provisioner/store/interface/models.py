@@ -1,4 +1,4 @@
-"""What the rest of the product needs of models' versions in the database; `interface` tells what all stores share."""
+"""What the rest of the product needs of models' versions in the database; `interface` tells the rules."""
 
 from __future__ import annotations
 
