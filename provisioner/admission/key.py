@@ -13,9 +13,24 @@ from provisioner.admission.form import ONE_LINE_PATTERN, TeamName, TenantName
 from provisioner.catalog.entry import Entry
 from provisioner.domain.access import ROLE_SCOPES, AccessRole, Principal, Scope
 from provisioner.domain.finding import Finding
+from provisioner.domain.snapshot import Allowance
 
 _LAST_EXPIRY = datetime(9999, 1, 1, tzinfo=UTC)
 """A moment later than this may have no name in another time zone."""
+
+
+_MOST_PER_MINUTE = 1_000_000_000
+
+
+class AllowanceForm(Entry):
+    """What may be sent in a minute; what is left out is not bounded."""
+
+    requests_per_minute: Annotated[
+        int | None, Field(ge=1, le=_MOST_PER_MINUTE, description="requests in a minute at most")
+    ] = None
+    tokens_per_minute: Annotated[
+        int | None, Field(ge=1, le=_MOST_PER_MINUTE, description="tokens of prompts and answers in a minute at most")
+    ] = None
 
 
 class KeyForm(Entry):
@@ -47,9 +62,23 @@ class KeyForm(Entry):
         Field(lt=_LAST_EXPIRY, description="moment with a time zone from which the key is refused, before year 9999"),
     ] = None
 
+    allowance: Annotated[
+        AllowanceForm | None,
+        Field(
+            description="what may be sent with it in a minute, for a customer's key: requestsPerMinute, tokensPerMinute"
+        ),
+    ] = None
+
     def given_scopes(self) -> tuple[Scope, ...] | None:
         """The scopes that were named, each once."""
         return None if self.scopes is None else tuple(sorted(set(self.scopes)))
+
+    def given_allowance(self) -> Allowance | None:
+        """The bounds that were named; None without any."""
+        form = self.allowance
+        if form is None or (form.requests_per_minute is None and form.tokens_per_minute is None):
+            return None
+        return Allowance(requests_per_minute=form.requests_per_minute, tokens_per_minute=form.tokens_per_minute)
 
 
 def check_key(form: KeyForm, now: datetime) -> Iterator[Finding]:
@@ -58,7 +87,7 @@ def check_key(form: KeyForm, now: datetime) -> Iterator[Finding]:
     if is_customer and form.tenant is None:
         message = "reading tenant: a customer's key needs one"
         yield Finding(reason="MissingField", message=message, field="tenant", hint="name the tenant it is for")
-    for field in () if is_customer else ("team", "endpoints"):
+    for field in () if is_customer else ("team", "endpoints", "allowance"):
         if getattr(form, field) is not None:
             message, hint = f"reading {field}: only a customer's key is narrowed so", "leave it out, or name a tenant"
             yield Finding(reason="InvalidValue", message=message, field=field, hint=hint)

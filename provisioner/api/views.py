@@ -13,7 +13,7 @@ from provisioner.domain.plan import RuntimePlan
 from provisioner.domain.snapshot import Snapshot
 from provisioner.wire.endpoint import ChangeView, EndpointView, Identifiers, ModelState, ScalingView
 from provisioner.wire.fleet import FleetView, RequestView, RunningEndpointView
-from provisioner.wire.key import KeyView
+from provisioner.wire.key import AllowanceView, KeyView
 from provisioner.wire.operation import OperationError, OperationResponse, OperationView, StageView, StepView
 
 _REMOVING = frozenset({Verb.ENDPOINT_DELETE, Verb.ENDPOINT_RECLAIM, Verb.TENANT_OFFBOARD})
@@ -77,6 +77,7 @@ def key_view(key: ApiKey) -> KeyView:
         tenant=key.tenant,
         team=key.team,
         endpoints=key.endpoints,
+        allowance=AllowanceView.model_validate(key.allowance) if key.allowance else None,
         created_at=key.created_at,
         created_by=key.created_by,
         expires_at=key.expires_at,

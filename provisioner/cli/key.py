@@ -27,6 +27,12 @@ TeamOption = Annotated[str | None, typer.Option("--team", help="Only for endpoin
 EndpointOption = Annotated[
     list[str] | None, typer.Option("--endpoint", help="Only for this endpoint; may be given again.")
 ]
+RequestsOption = Annotated[
+    int | None, typer.Option("--rpm", min=1, help="Requests in a minute at most, for a customer's key.")
+]
+TokensOption = Annotated[
+    int | None, typer.Option("--tpm", min=1, help="Tokens in a minute at most, for a customer's key.")
+]
 ExpiryOption = Annotated[datetime | None, typer.Option("--expires-at", help="When it stops, in UTC.")]
 
 
@@ -41,6 +47,8 @@ class NewKey:
     team: TeamOption = None
     endpoints: EndpointOption = None
     expires_at: ExpiryOption = None
+    requests_per_minute: RequestsOption = None
+    tokens_per_minute: TokensOption = None
     idempotency_key: IdempotencyOption = None
     output: OutputOption = Format.TABLE
 
@@ -49,14 +57,16 @@ def create_key(wanted: NewKey) -> None:
     """Create a key and print it, this one time. A customer's key calls its tenant's endpoints; the other roles are for
     the API.
 
-    Examples: tenantry key create acme --name ci · tenantry key create --role viewer --name dashboard · tenantry key
-    create acme --role operator --scope endpoints:read --scope endpoints:write --name automation
+    Examples: tenantry key create acme --name ci --rpm 60 --tpm 100000 · tenantry key create --role viewer --name
+    dashboard · tenantry key create acme --role operator --scope endpoints:read --scope endpoints:write --name
+    automation
     """
     from datetime import UTC
 
     from provisioner.client import key_calls
     from provisioner.client.call import present
 
+    allowance = present({"requestsPerMinute": wanted.requests_per_minute, "tokensPerMinute": wanted.tokens_per_minute})
     body = present(
         {
             "tenant": wanted.tenant,
@@ -66,6 +76,7 @@ def create_key(wanted: NewKey) -> None:
             "team": wanted.team,
             "endpoints": wanted.endpoints or None,
             "expiresAt": wanted.expires_at.replace(tzinfo=UTC).isoformat() if wanted.expires_at else None,
+            "allowance": allowance or None,
         }
     )
     key = wanted.idempotency_key or new_idempotency_key()

@@ -10,8 +10,9 @@ from provisioner.wire.key import KeyCreated, KeyView
 
 
 def create_key(body: Mapping[str, Any], *, idempotency_key: str) -> Call[KeyCreated]:
-    """Make a key; `body` says `name` and, as wanted, `tenant`, `role`, `scopes`, `team`, `endpoints`, `expiresAt`. It
-    is a customer's unless a role is named. The secret is in the answer and nowhere else: a repeated request has none.
+    """Make a key; `body` says `name` and, as wanted, `tenant`, `role`, `scopes`, `team`, `endpoints`, `expiresAt`,
+    `allowance`. It is a customer's unless a role is named. The secret is in the answer and nowhere else: a repeated
+    request has none.
     """
     return change("POST", "/keys", KeyCreated, idempotency_key=idempotency_key, body=body)
 

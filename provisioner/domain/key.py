@@ -13,6 +13,7 @@ from datetime import datetime
 
 from provisioner.domain.access import DEFAULT_SCOPES, ROLE_SCOPES, AccessRole, Principal, Scope
 from provisioner.domain.ids import KeyId
+from provisioner.domain.snapshot import Allowance
 
 _VISIBLE_LENGTH = 10
 """Characters of a key that lists may show: `tnt-` and six of 43 random ones."""
@@ -26,8 +27,9 @@ class ApiKey:
     """A stored key. Never holds the secret.
 
     `tenant` None means every tenant, for the provider's own keys; a customer's has one. `endpoints` None means every
-    endpoint of the tenant, `scopes` None every scope of the role. `last_used_at` is true to within some minutes;
-    `created_by` is the id of the key that made it, empty for one that the server or an operation made.
+    endpoint of the tenant, `scopes` None every scope of the role. `allowance` is what may be sent with it in a
+    minute, None no bound of its own. `last_used_at` is true to within some minutes; `created_by` is the id of the key
+    that made it, empty for one that the server or an operation made.
     """
 
     id: KeyId
@@ -44,6 +46,7 @@ class ApiKey:
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
     created_by: str = ""
+    allowance: Allowance | None = None
 
     def is_usable(self, now: datetime) -> bool:
         """Whether the key may be used at `now`."""

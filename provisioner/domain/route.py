@@ -170,6 +170,7 @@ def derive_keys(keys: Iterable[ApiKey], now: datetime) -> tuple[KeyDigest, ...]:
             team=key.team,
             endpoints=key.endpoints,
             expires_at=key.expires_at,
+            allowance=key.allowance,
         )
         for key in keys
         if key.tenant is not None and Scope.INFERENCE in key.permitted and key.is_usable(now)

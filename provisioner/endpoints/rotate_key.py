@@ -89,10 +89,10 @@ async def on_failed(attempt: EndpointAttempt, reason: str, message: str) -> None
 def _successor(
     endpoint: Endpoint, old: tuple[ApiKey, ...], secret: str, *, made_by: str, now: datetime, id_: KeyId
 ) -> ApiKey:
-    if len({(key.team, key.scopes) for key in old}) > 1:
+    if len({(key.team, key.scopes, key.allowance) for key in old}) > 1:
         names = ", ".join(key.id for key in old)
         raise RejectedError(
-            f"rotating the keys of endpoint `{endpoint.name}`: they do not reach equally far: {names}",
+            f"rotating the keys of endpoint `{endpoint.name}`: they may not do the same: {names}",
             reason="KeysDiffer",
             hint="rotate them one by one: name one as `key`",
         )
@@ -110,6 +110,7 @@ def _successor(
         created_at=now,
         created_by=made_by,
         expires_at=now + lifetime if lifetime else None,
+        allowance=like.allowance if like else None,
     )
 
 

@@ -39,7 +39,7 @@ from provisioner.domain.endpoint import Change, EndpointRequest, Phase
 from provisioner.domain.model_version import VersionOrigin
 from provisioner.domain.operation import Json, OperationState, Verb
 from provisioner.domain.plan import EndpointPlan
-from provisioner.domain.snapshot import Snapshot
+from provisioner.domain.snapshot import Allowance, Snapshot
 
 ValueT = TypeVar("ValueT")
 WordT = TypeVar("WordT", bound=StrEnum)
@@ -247,6 +247,7 @@ API_KEYS = Table(
     Column("scopes", Document[tuple[Scope, ...]](tuple[Scope, ...])),
     Column("last_used_at", Moment),
     Column("created_by", Text, nullable=False, server_default=""),
+    Column("allowance", Document[Allowance](Allowance)),
 )
 
 SNAPSHOTS = Table(

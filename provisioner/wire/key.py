@@ -11,9 +11,16 @@ from provisioner.wire.message import Message
 from provisioner.wire.operation import OperationView
 
 
+class AllowanceView(Message):
+    """What may be sent in a minute; null is no bound."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+
+
 class KeyView(Message):
-    """A stored key by its visible prefix. `scopes` are what it may do; `tenant` null reaches every tenant. `lastUsedAt`
-    is true to within some minutes."""
+    """A stored key by its visible prefix. `scopes` are what it may do; `tenant` null reaches every tenant; `allowance`
+    null has no bound of its own. `lastUsedAt` is true to within some minutes."""
 
     id: str
     name: str
@@ -23,6 +30,7 @@ class KeyView(Message):
     tenant: str | None = None
     team: str | None = None
     endpoints: tuple[str, ...] | None = None
+    allowance: AllowanceView | None = None
     created_at: datetime
     created_by: str = ""
     expires_at: datetime | None = None

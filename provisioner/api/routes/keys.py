@@ -60,6 +60,7 @@ async def create_key(
         team=form.team,
         endpoints=endpoints,
         expires_at=form.expires_at,
+        allowance=form.given_allowance(),
         created_by=caller.key,
     )
     if findings := tuple(check_gift(key.permitted, key.role, caller)):

@@ -11,6 +11,7 @@ import pytest
 from provisioner.api.services import Services
 from provisioner.domain.access import DEFAULT_SCOPES, ROLE_SCOPES, AccessRole, Scope
 from provisioner.domain.key import key_digest
+from provisioner.domain.snapshot import Allowance
 from tests.store.examples import NOON, SteppedClock
 from tests.unit.api.callers import caller
 from tests.unit.api.conftest import idempotent
@@ -47,6 +48,22 @@ async def test_a_customers_key_has_no_more_than_its_defaults(operator: httpx2.As
     asked = ["endpoints:write", "endpoints:read", "endpoints:read"]
     more = (await make(operator, "more", tenant=acme, scopes=asked)).json()["key"]
     assert more["scopes"] == ["endpoints:read", "endpoints:write"]
+
+
+async def test_a_customers_key_may_be_bounded_in_what_is_sent_with_it(
+    operator: httpx2.AsyncClient, acme: str, services: Services
+) -> None:
+    bound = {"requestsPerMinute": 60, "tokensPerMinute": None}
+    made = (await make(operator, "slow", tenant=acme, allowance={"requestsPerMinute": 60})).json()["key"]
+    assert made["allowance"] == bound
+    (listed,) = (await operator.get("/v1/keys", params={"tenant": acme})).json()["items"]
+    assert listed["allowance"] == bound
+    assert (await services.store.keys.get(made["id"])).allowance == Allowance(requests_per_minute=60)
+    assert (await make(operator, "free", tenant=acme, allowance={})).json()["key"]["allowance"] is None
+    for refused in ({"allowance": {"requestsPerMinute": 0}, "tenant": acme}, {"allowance": bound, "role": "viewer"}):
+        answer = await make(operator, "none", **refused)
+        assert answer.status_code == 422
+        assert answer.json()["findings"][0]["field"].startswith("allowance")
 
 
 async def test_a_repeated_request_answers_the_key_without_its_secret_and_says_so(

@@ -58,6 +58,8 @@ def test_keys_of_every_role_are_made_with_fewer_scopes(acme: str, sight: Sight) 
     line = ["key", "create", "acme", "--role", "operator", "--scope", "endpoints:read", "--expires-at", "2099-01-01"]
     made = sight.json(*line)["key"]
     assert (made["scopes"], made["expiresAt"]) == (["endpoints:read"], "2099-01-01T00:00:00Z")
+    bounded = sight.json("key", "create", "acme", "--rpm", "60", "--tpm", "9000")["key"]
+    assert bounded["allowance"] == {"requestsPerMinute": 60, "tokensPerMinute": 9000}
     assert "a customer's key needs one" in sight.refused("key", "create")
     assert sight.json("key", "revoke", made["id"])["revokedAt"]
     assert made["id"] in sight.told("key", "list")

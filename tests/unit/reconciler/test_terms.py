@@ -65,7 +65,13 @@ def test_an_endpoint_that_may_sleep_from_now_on_is_woken_though_its_replicas_are
 
 def test_keys_are_told_by_their_ids() -> None:
     (key,) = derive_keys([api_key(id=KeyId("key-one"))], NOON)
-    assert key.name == "key-one"
+    assert (key.name, key.allowance) == ("key-one", None)
+
+
+def test_gateways_are_told_what_may_be_sent_with_a_key() -> None:
+    allowance = Allowance(requests_per_minute=60)
+    (key,) = derive_keys([api_key(allowance=allowance)], NOON)
+    assert key.allowance == allowance
 
 
 def policy(**changes: Any) -> FallbackPolicy:
