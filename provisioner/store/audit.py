@@ -35,6 +35,11 @@ class SqlAudit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def tell(self, event: AuditEvent) -> None:
+        """See AuditStore."""
+        async with self._database.write() as connection:
+            await record_audit(connection, event)
+
     async def newest(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 100) -> Sequence[AuditEvent]:
         """See AuditStore."""
         older = () if before is None else (AUDIT_EVENTS.c.id < before,)

@@ -17,6 +17,7 @@ from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
 from provisioner.api.services import Services
 from provisioner.api.views import operation_view
 from provisioner.domain.access import Principal, Scope
+from provisioner.domain.audit import AuditEvent
 from provisioner.domain.errors import ConflictError, NotFoundError
 from provisioner.domain.operation import Operation, Verb
 from provisioner.domain.tenant import Tenant
@@ -70,17 +71,29 @@ async def create_tenant(
 @router.get("/tenants/{tenant}/priority-key")
 async def get_priority_key(
     tenant: str,
+    request: Request,
     response: Response,
     services: ServicesDependency,
     caller: Annotated[Principal, require(Scope.KEYS_WRITE)],
 ) -> PriorityKeyView:
     """The key with which the tenant's programs sign claims of priority: the same each time, until the gateways' own key
-    is another one. Whoever holds it can say who asks."""
+    is another one. Whoever holds it can say who asks, so the audit log tells who was shown it."""
     require_tenant(tenant, caller)
     if await services.store.tenants.find(tenant) is None:
         raise NotFoundError(f"finding the tenant: there is none named: {tenant[:63]}", reason="TenantUnknown")
+    key = services.priority_key(tenant)
+    event = AuditEvent(
+        at=services.clock.now(),
+        actor=caller.actor,
+        action="tenant.priority-key",
+        tenant=tenant,
+        subject=tenant,
+        outcome="succeeded",
+        request_id=request.state.request_id,
+    )
+    await services.store.audit.tell(event)
     response.headers["Cache-Control"] = "no-store"
-    return PriorityKeyView(tenant=tenant, key=services.priority_key(tenant))
+    return PriorityKeyView(tenant=tenant, key=key)
 
 
 @router.delete("/tenants/{tenant}", status_code=202)

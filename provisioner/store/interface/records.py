@@ -26,6 +26,10 @@ class Records(StrEnum):
 class AuditStore(Protocol):
     """Audit events. They are written by the stores of what they tell of, and never changed."""
 
+    async def tell(self, event: AuditEvent) -> None:
+        """Add the event of something that changes no row: a secret was shown."""
+        ...
+
     async def newest(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 100) -> Sequence[AuditEvent]:
         """The newest that are wanted, newest first; with `before` those with a lower id."""
         ...

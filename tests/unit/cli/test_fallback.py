@@ -71,9 +71,12 @@ def test_what_became_of_requests_is_listed(served: Served, chat: str, sight: Sig
     assert "budget_exhausted" in sight.told("fallback", "requests", "acme/chat", "--limit", "1")
 
 
-def test_a_tenants_priority_key_is_printed_alone(acme: str, sight: Sight) -> None:
-    """Ledger: ADM-14."""
+def test_a_tenants_priority_key_is_printed_alone_and_the_audit_log_tells_who_read_it(acme: str, sight: Sight) -> None:
+    """Ledger: ADM-14, SEC-03."""
     key = sight.told("tenant", "priority-key", "acme")
     assert key == sight.told("tenant", "priority-key", "acme")
     assert len(key.strip()) == 64
     assert "none named: nobody" in sight.refused("tenant", "priority-key", "nobody")
+    events = sight.json("audit", "list", "--action", "tenant.priority-key")
+    assert [(event["subject"], event["actor"]) for event in events] == [("acme", "admin:bootstrap")] * 2
+    assert key.strip() not in str(events)
