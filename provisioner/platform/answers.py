@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import httpx2
+import aiohttp
 
 from provisioner.domain.errors import ConflictError, NotFoundError, RejectedError, RetryableError, TenantryError
 from provisioner.domain.finding import Finding
@@ -43,11 +43,13 @@ def derive_error(status_code: int, body: Any, *, doing: str, retry_after: str | 
 
 def no_answer(url: str, error: Exception) -> RetryableError:
     """The error where a call got no answer. The HTTP client's own texts are often empty."""
-    if isinstance(error, httpx2.ConnectTimeout):
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
         told = "no connection in time"
-    elif isinstance(error, TimeoutError | httpx2.TimeoutException):
+    elif isinstance(error, TimeoutError):
         told = "no answer in time"
-    elif isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError):
+    elif isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        told = f"no connection: {error.strerror or error}"
+    elif isinstance(error, aiohttp.ClientOSError | aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
         told = "the connection ended before an answer"
     else:
         told = str(error) or type(error).__name__

@@ -1,26 +1,24 @@
 """One Kubernetes API over HTTP, objects in and out as plain JSON; every write is conditional.
 
-lightkube brings the kubeconfig, the credentials and TLS; requests go out on its HTTP client as they are, since its
-typed models drop fields that they do not know. A write reads the object, refuses a higher fence, and carries the
-resource version it read; when somebody else was quicker it reads and decides again, a few times.
+Objects go as they are and not as lightkube's types, which drop fields that they do not know. A write reads the object,
+refuses a higher fence, and carries the resource version it read; when somebody else was quicker it reads and decides
+again, a few times.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-import httpx2
-from lightkube.core.exceptions import ConfigError
+import orjson
 
 from provisioner.domain.errors import ConflictError, RetryableError
 from provisioner.domain.lease import Fence
-from provisioner.platform.answers import derive_error, no_answer, no_credentials
+from provisioner.platform.answers import derive_error
+from provisioner.platform.connection import Connection
 from provisioner.platform.fencing import refuse_higher_fence, stamp
 from provisioner.platform.interface import FIELD_MANAGER, Kind, Manifest, ObjectRef
 from provisioner.platform.kinds import PLATFORM_GROUP
@@ -29,8 +27,6 @@ from provisioner.platform.ownership import refuse_foreign
 T = TypeVar("T")
 
 _NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
-_DEADLINE_SECONDS = 20.0
-_ANSWER_LIMIT_BYTES = 32 * 2**20
 _PAGE_SIZE = 500
 _TRIES = 4
 _PLATFORM_PATH = f"/apis/{PLATFORM_GROUP}/"
@@ -49,8 +45,8 @@ class HttpCluster:
     """A `Cluster` at a base URL, which may have a path (a cluster behind the Platform's proxy). The Platform's own
     kinds are at `platform_url` where they have an address of their own."""
 
-    def __init__(self, http: httpx2.AsyncClient, url: str, *, platform_url: str | None = None) -> None:
-        self._http = http
+    def __init__(self, connection: Connection, url: str, *, platform_url: str | None = None) -> None:
+        self._connection = connection
         self._url = url.rstrip("/")
         self._platform_url = (platform_url or url).rstrip("/")
 
@@ -168,19 +164,11 @@ class HttpCluster:
         content_type: str = "application/json",
     ) -> _Answer:
         headers = {"Accept": "application/json"} | ({"Content-Type": content_type} if body else {})
-        content = json.dumps(body).encode() if body else None
         url = (self._platform_url if path.startswith(_PLATFORM_PATH) else self._url) + path
-        try:
-            async with (
-                asyncio.timeout(_DEADLINE_SECONDS),
-                self._http.stream(method, url, params=query, content=content, headers=headers) as response,
-            ):
-                text = await _read(response)
-        except (TimeoutError, httpx2.HTTPError) as error:
-            raise no_answer(url, error) from error
-        except (ConfigError, OSError, LookupError, ValueError) as error:  # of whatever brings a token
-            raise no_credentials(url, error) from error
-        return _Answer(response.status_code, _parsed(text), response.headers.get("Retry-After"))
+        asked = f"{url}?{urlencode(query)}" if query else url
+        content = orjson.dumps(body) if body else None
+        answer = await self._connection.send(method, asked, headers=headers, body=content)
+        return _Answer(answer.status, _parsed(answer.body), answer.retry_after)
 
     def _checked(self, answer: _Answer, doing: str) -> dict[str, Any]:
         if not 200 <= answer.status < 300:
@@ -201,20 +189,9 @@ async def _rereading(write: Callable[[], Awaitable[T]]) -> T:
     return await write()
 
 
-async def _read(response: httpx2.Response) -> bytes:
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > _ANSWER_LIMIT_BYTES:
-            raise RetryableError(
-                f"reading {response.url.path}: longer than bytes: {_ANSWER_LIMIT_BYTES}", reason="AnswerTooLong"
-            )
-    return bytes(body)
-
-
 def _parsed(text: bytes) -> Any:
     try:
-        return json.loads(text)
+        return orjson.loads(text)
     except ValueError:
         return None
 

@@ -8,37 +8,26 @@ key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx2
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.client_adapter import user_auth, verify_cluster
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.config.models import User
 
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import unknown_name_hint
 from provisioner.platform.cluster import HttpCluster
+from provisioner.platform.connection import Connection
 from provisioner.platform.kubeconfig import context_of, explained, read_kubeconfig
-
-TIMEOUT = httpx2.Timeout(15.0, connect=5.0)
 
 _PROXY = "/kubernetes/cluster/"
 
 
-@dataclass
-class _Connections(ConnectionParams):
-    """How a server is connected to. The client looks at every connection for each request, so there are not many."""
-
-    timeout: httpx2.Timeout | None = field(default_factory=lambda: TIMEOUT)
-    trust_env: bool = False
-    limits: httpx2.Limits = field(
-        default_factory=lambda: httpx2.Limits(max_connections=16, max_keepalive_connections=16)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Server:
-    http: httpx2.AsyncClient
+    connection: Connection
     url: str
 
     @property
@@ -64,18 +53,18 @@ class LightkubeClusters:
         cannot be used."""
         server = self._server(name)
         platform = f"{server.root}/kubernetes/management" if server.is_behind_platform else server.url
-        return HttpCluster(server.http, server.url, platform_url=platform)
+        return HttpCluster(server.connection, server.url, platform_url=platform)
 
     def tenant(self, control_plane: str, project: str, name: str) -> HttpCluster:
         """A tenant cluster through the Platform's proxy."""
         server = self._server(control_plane)
         place = f"/kubernetes/project/{quote(project, safe='')}/virtualcluster/{quote(name, safe='')}"
-        return HttpCluster(server.http, server.root + place)
+        return HttpCluster(server.connection, server.root + place)
 
     async def close(self) -> None:
         """Close every connection."""
         for server in self._servers.values():
-            await server.http.aclose()
+            await server.connection.close()
         self._servers.clear()
 
     def _server(self, context: str) -> _Server:
@@ -94,7 +83,13 @@ class LightkubeClusters:
                 "controlPlane in site.yaml",
             )
         config = context_of(kubeconfig, context, path=path)
-        if config.cluster.server.startswith("http://"):
-            config.cluster.insecure = True  # no certificate to check, so no authorities are loaded: 40 ms
-        http = explained(path, lambda: AsyncClient(config, _Connections()))
-        return _Server(http, config.cluster.server.rstrip("/"))
+        connection = explained(path, lambda: _connection(config))
+        return _Server(connection, config.cluster.server.rstrip("/"))
+
+
+def _connection(config: SingleConfig) -> Connection:
+    """What a context says of TLS and credentials; without TLS no authorities are loaded, which takes 40 ms."""
+    cluster, user = config.cluster, config.user or User()
+    is_plain = cluster.server.startswith("http://")
+    tls = None if is_plain else verify_cluster(cluster, user, config.abs_file, trust_env=False)
+    return Connection(tls, user_auth(user))

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx2
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -169,7 +169,7 @@ async def test_server_that_ends_the_connection_says_so_in_words(tmp_path: Path) 
 
 
 async def test_server_that_is_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("provisioner.platform.clusters.TIMEOUT", httpx2.Timeout(0.05))
+    monkeypatch.setattr("provisioner.platform.connection.TIMEOUT", aiohttp.ClientTimeout(sock_read=0.05))
     with socket.create_server(("127.0.0.1", 0)) as silent:  # connections wait there for somebody who takes them
         error = await unreachable(write_kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}"))
     assert "no answer in time" in error.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx2
 import pytest
 
 from provisioner.domain.errors import ConflictError, RejectedError
@@ -141,7 +142,8 @@ def profile(name: str = "tenantry-dedicated", **labels: str) -> Manifest:
 async def by_hand(cluster: HttpCluster, manifest: Manifest) -> None:
     """Somebody else's write, under a field manager of their own."""
     path = "/apis/management.loft.sh/v1/nodeprofiles"
-    answer = await cluster._http.post(f"{cluster._url}{path}?fieldManager=by-hand", json=manifest)
+    async with httpx2.AsyncClient() as client:
+        answer = await client.post(f"{cluster.url}{path}?fieldManager=by-hand", json=manifest)
     assert answer.status_code == 201
 
 
