@@ -6,21 +6,23 @@ of the request. Name, tenant, region and tier stand fast: they decide where the 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from provisioner.admission.admit import admit_endpoint
+from provisioner.admission.alias import check_alias_update, require_own_replicas
 from provisioner.admission.form import TeamName
 from provisioner.admission.patch import merge_patch
+from provisioner.admission.traffic import TrafficForm, check_traffic, traffic_json
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import validate_fields
 from provisioner.catalog.site import Site
 from provisioner.domain.endpoint import Change, Endpoint
-from provisioner.domain.errors import RejectedError
+from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.domain.finding import Finding
 from provisioner.domain.plan import EndpointPlan
 
@@ -49,6 +51,10 @@ class UpdateForm(Entry):
         dict[str, Any] | None,
         Field(max_length=200, description="what differs from the model's master; a key with null is taken away"),
     ] = None
+    traffic: Annotated[
+        dict[str, Any] | None,
+        Field(max_length=200, description="how gateways treat requests; named alone, no pod is touched"),
+    ] = None
 
 
 def admit_update(
@@ -58,7 +64,7 @@ def admit_update(
 
     Raises RejectedError with every finding.
     """
-    _refuse(_form_findings(UpdateForm, raw))
+    _refuse((*_form_findings(UpdateForm, raw), *check_alias_update(endpoint, raw)))
     request, plan = admit_endpoint(
         merge_patch(_request_json(endpoint), raw),
         catalog=_with_own_model(catalog, endpoint),
@@ -71,14 +77,35 @@ def admit_update(
     return Change(request=request, plan=plan)
 
 
+def is_about_traffic(raw: Any) -> bool:
+    """Whether a body in the form of UpdateForm names traffic and nothing else."""
+    return isinstance(raw, Mapping) and set(raw) == {"traffic"}
+
+
+def admit_traffic(endpoint: Endpoint, raw: Any) -> Change:
+    """The endpoint as it is, with other traffic, whatever the catalog says of it today. `raw` is about traffic.
+
+    Raises RejectedError with every finding.
+    """
+    _refuse(_form_findings(UpdateForm, raw))
+    form = validate_fields(TrafficForm, merge_patch(_request_json(endpoint), raw).get("traffic", {}))
+    if isinstance(form, tuple):
+        _refuse(tuple(replace(found, field=f"traffic.{found.field}") for found in form))
+        raise InvariantError("reading traffic: no form and no finding")
+    _refuse(tuple(check_traffic(form.given(), endpoint.plan.runtime.kind)))
+    request, plan = endpoint.request, endpoint.plan
+    return Change(request=replace(request, traffic=form.given()), plan=replace(plan, traffic=form.given()))
+
+
 def admit_scale(
     endpoint: Endpoint, raw: Any, *, catalog: Catalog, site: Site, tenant_tiers: Collection[str] | None = None
 ) -> Change:
     """The endpoint as it is, with other bounds: its pods, and all that the catalog says of them, stay as they were
     planned. `raw` has the form of ScaleForm.
 
-    Raises RejectedError with every finding.
+    Raises RejectedError with every finding, `PoolHasReplicas` for an endpoint that a pool serves.
     """
+    require_own_replicas(endpoint, "scaling")
     findings = _form_findings(ScaleForm, raw)
     if not findings and not raw:
         message = "reading the body: neither minReplicas nor maxReplicas is in it"
@@ -125,13 +152,15 @@ def _request_json(endpoint: Endpoint) -> dict[str, Any]:
         "tier": request.tier,
         "scaling": {"minReplicas": request.scaling.min_replicas, "maxReplicas": request.scaling.max_replicas},
         "serving": dict(request.serving),
+        "traffic": traffic_json(request.traffic),
     }
 
 
 def _moved(before: EndpointPlan, after: EndpointPlan) -> tuple[Finding, ...]:
     """Findings about a plan that stands elsewhere than the endpoint does: the site was changed in between."""
     places = [
-        (plan.placement.control_plane, plan.placement.project, plan.address.tenant_domain) for plan in (before, after)
+        (plan.placement.control_plane, plan.placement.project, plan.pool or "", plan.address.tenant_domain)
+        for plan in (before, after)
     ]
     if places[0] == places[1] and before.tenancy == after.tenancy:
         return ()

@@ -15,10 +15,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from provisioner.admission.serving import ServingForm
+from provisioner.admission.traffic import TrafficForm
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import validate_fields
 from provisioner.domain.endpoint import EndpointRequest, Scaling
 from provisioner.domain.finding import Finding
+from provisioner.domain.traffic import Traffic
 
 LABEL_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 ONE_LINE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$"
@@ -73,6 +75,7 @@ class RequestForm(Entry):
     serving: Annotated[
         ServingForm, Field(default_factory=ServingForm, description="what differs from the model's master")
     ]
+    traffic: Annotated[TrafficForm, Field(default_factory=TrafficForm, description="how gateways treat its requests")]
 
 
 class PlanForm(RequestForm):
@@ -124,6 +127,7 @@ class Draft:
     tier: str | None = None
     scaling: Scaling | None = None
     serving: ServingForm | None = None
+    traffic: Traffic = field(default_factory=Traffic)
 
 
 def read_form(raw: Any) -> Asked | tuple[Finding, ...]:
@@ -153,6 +157,7 @@ def _request_of(form: RequestForm) -> EndpointRequest:
         tier=form.tier,
         scaling=_scaling_of(form.scaling),
         serving=form.serving.given(),
+        traffic=form.traffic.given(),
     )
 
 
@@ -180,6 +185,7 @@ def _draft_of(request: EndpointRequest, serving: ServingForm) -> Draft:
         tier=request.tier,
         scaling=request.scaling,
         serving=serving,
+        traffic=request.traffic,
     )
 
 
@@ -217,10 +223,12 @@ def sound_part(raw: Any, broken: Iterable[Finding]) -> Draft:
     texts = {field: sound.get(field) for field in ("name", "tenant", "team", "model", "region", "tier")}
     scaling = validate_fields(ScalingForm, sound.get("scaling"))
     serving = validate_fields(ServingForm, sound.get("serving", {}))
+    traffic = validate_fields(TrafficForm, sound.get("traffic", {}))
     return Draft(
         **texts,
         scaling=_scaling_of(scaling) if isinstance(scaling, ScalingForm) else None,
         serving=serving if isinstance(serving, ServingForm) else None,
+        traffic=traffic.given() if isinstance(traffic, TrafficForm) else Traffic(),
     )
 
 

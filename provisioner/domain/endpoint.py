@@ -15,6 +15,7 @@ from provisioner.domain.conditions import Stage, initial_stages
 from provisioner.domain.ids import EndpointId, OperationId
 from provisioner.domain.operation import Json
 from provisioner.domain.plan import EndpointPlan
+from provisioner.domain.traffic import Traffic
 
 
 class Phase(StrEnum):
@@ -48,6 +49,7 @@ class EndpointRequest:
     scaling: Scaling
     team: str | None = None
     serving: Mapping[str, Json] = field(default_factory=dict)
+    traffic: Traffic = field(default_factory=Traffic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,15 @@ class ScalingView(Message):
     max_replicas: int
 
 
+class TrafficView(Message):
+    """How gateways treat its requests: `open` lets everybody in without a key; `balance` null is the gateways' own
+    setting, `maxTokens` null no bound."""
+
+    open: bool = False
+    balance: str | None = None
+    max_tokens: int | None = None
+
+
 class Identifiers(Message):
     """Where the endpoint stands on vCluster Platform and in our own records. `nodeClaims` are those that the last
     operation saw which looked at its nodes."""
@@ -48,6 +57,7 @@ class ChangeView(Message):
     model: str
     revision: str
     scaling: ScalingView
+    traffic: TrafficView = TrafficView()
 
 
 class EndpointView(Message):
@@ -69,6 +79,7 @@ class EndpointView(Message):
     model: ModelState
     identifiers: Identifiers
     scaling: ScalingView
+    traffic: TrafficView = TrafficView()
     change: ChangeView | None = None
     created_at: datetime
     updated_at: datetime

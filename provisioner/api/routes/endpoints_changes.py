@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 
-from provisioner.admission.change import ScaleForm, UpdateForm, admit_scale, admit_update
+from provisioner.admission.change import (
+    ScaleForm,
+    UpdateForm,
+    admit_scale,
+    admit_traffic,
+    admit_update,
+    is_about_traffic,
+)
 from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import find_endpoint
@@ -40,15 +48,19 @@ async def update_endpoint(
 ) -> OperationView:
     """Change what an endpoint runs: what the body leaves out stays, and an empty one brings the endpoint up to date
     with the catalog. One that changes nothing is an operation that succeeds at once. Asked for again
-    while it goes on, the same operation is answered."""
+    while it goes on, the same operation is answered. `traffic` alone holds at once: no pod has to come before it."""
     raw, endpoint = await read_json(request), await find_endpoint(reference, services.store, caller)
     origin = origin_of(request, idempotency_key, raw)
     if repeated := await services.store.operations.find_repeated(endpoint.tenant, origin):
         return _answer(repeated, endpoint, response, services)
     require_match(endpoint, if_match)
     change = await _admitted_update(endpoint, raw, services)
-    made = new_change(Verb.ENDPOINT_UPDATE, endpoint, change, origin=origin, clock=services.clock, ids=services.ids)
-    return await _submitted(made, endpoint, response, services)
+    operation, changed = new_change(
+        Verb.ENDPOINT_UPDATE, endpoint, change, origin=origin, clock=services.clock, ids=services.ids
+    )
+    if is_about_traffic(raw):
+        changed = replace(changed, request=change.request, plan=change.plan)
+    return await _submitted((operation, changed), endpoint, response, services)
 
 
 @router.post("/endpoints/{reference:path}:scale", status_code=202, openapi_extra=body_of(ScaleForm))
@@ -76,6 +88,8 @@ async def scale_endpoint(
 
 async def _admitted_update(endpoint: Endpoint, raw: Any, services: Services) -> Change:
     """What the endpoint is to become, with the revision of its pods as they are rendered here."""
+    if is_about_traffic(raw):
+        return admit_traffic(endpoint, raw)
     tiers = await _tiers_of(endpoint.tenant, services)
     change = admit_update(endpoint, raw, catalog=services.catalog, site=services.site, tenant_tiers=tiers)
     plan = services.revised(change.plan)
@@ -103,6 +117,7 @@ async def _submitted(
         return _answer(known, endpoint, response, services)
     submitted = await operations.submit(operation, endpoint=changed)
     services.wake_worker()
+    services.wake_reconciler()
     return _answer(submitted.operation, changed, response, services)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from provisioner.admission import admit_endpoint
-from provisioner.admission.change import admit_scale, admit_update
+from provisioner.admission.change import admit_scale, admit_traffic, admit_update, is_about_traffic
 from provisioner.catalog.site import Site
 from provisioner.domain.endpoint import Change, Endpoint, Phase
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import EndpointId, OperationId
+from provisioner.domain.traffic import Traffic
 from tests.unit.admission.test_admit import GOOD
 from tests.unit.catalog.packs import site_with, small_catalog, small_site
 
@@ -108,6 +109,41 @@ def test_endpoint_keeps_its_node_type_however_cheap_another_is() -> None:
 def test_site_that_places_the_endpoint_elsewhere_by_now_is_told() -> None:
     moved = site_with(tenant_domain="elsewhere.example.com")
     assert refusals(update, endpoint(), {}, site=moved) == {("PlacementChanged", "region")}
+
+
+def test_traffic_is_changed_alone_and_nothing_of_the_pods() -> None:
+    """GW-10, ADM-17"""
+    found = endpoint(traffic={"open": True, "maxTokens": 512})
+    stale = replace(found, plan=replace(found.plan, runtime=replace(found.plan.runtime, image="old")))
+    change = admit_traffic(stale, {"traffic": {"maxTokens": None, "balance": "least-loaded"}})
+    wanted = Traffic(is_open=True, balance="least-loaded")
+    assert change == Change(request=replace(found.request, traffic=wanted), plan=replace(stale.plan, traffic=wanted))
+    assert admit_traffic(stale, {"traffic": None}).plan.traffic == Traffic()
+    assert [is_about_traffic(raw) for raw in ({"traffic": {}}, {"traffic": {}, "team": None}, {}, [])] == [
+        True, False, False, False,
+    ]  # fmt: skip
+
+
+def test_traffic_and_something_else_is_a_change_like_any_other() -> None:
+    found = endpoint(traffic={"open": True})
+    change = update(found, {"traffic": {"open": False}, "serving": {"contextSize": 1024}})
+    assert change.plan.traffic == change.request.traffic == Traffic()
+    assert update(found, {"serving": {"contextSize": 1024}}).plan.traffic == Traffic(is_open=True)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "wanted"),
+    [
+        ({"opne": True}, ("UnknownField", "traffic.opne")),
+        ({"maxTokens": 0}, ("InvalidValue", "traffic.maxTokens")),
+        ({"balance": "random"}, ("InvalidValue", "traffic.balance")),
+        ({"balance": "cache-aware"}, ("UnsupportedBalance", "traffic.balance")),
+        ("open", ("WrongType", "traffic")),
+    ],
+)
+def test_traffic_that_cannot_be_had_is_refused_by_field(traffic: Any, wanted: tuple[str, str]) -> None:
+    assert refusals(admit_traffic, endpoint(), {"traffic": traffic}) == {wanted}
+    assert wanted in refusals(update, endpoint(), {"traffic": traffic})
 
 
 def test_scaling_changes_bounds_and_room_and_nothing_of_the_pods() -> None:

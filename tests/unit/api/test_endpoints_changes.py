@@ -11,6 +11,7 @@ import pytest
 from provisioner.api.services import Services
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.ids import EndpointId
+from provisioner.domain.traffic import Traffic
 from tests.store.examples import SteppedClock
 from tests.unit.api.conftest import REQUEST, Wakes, claim, end, idempotent
 
@@ -74,6 +75,21 @@ async def test_updating_plans_the_request_with_what_is_changed(
     row = await row_of(chat, services)
     assert row.change and row.change.request == replace(row.request, serving={"contextSize": 1024})
     assert row.change.plan.runtime.revision != row.plan.runtime.revision
+
+
+async def test_traffic_alone_holds_at_once_and_brings_no_other_pods(
+    operator: httpx2.AsyncClient, chat: str, services: Services, wakes: Wakes
+) -> None:
+    """GW-10"""
+    before, woken = await row_of(chat, services), wakes.reconciler
+    answer = await change(operator, "update", {"traffic": {"open": True, "maxTokens": 512}})
+    assert answer.status_code == 202, answer.text
+    row = await row_of(chat, services)
+    assert row.plan == replace(before.plan, traffic=Traffic(is_open=True, max_tokens=512))
+    shown = (await operator.get("/v1/endpoints/acme/chat")).json()
+    assert shown["traffic"] == {"open": True, "balance": None, "maxTokens": 512}
+    assert shown["change"]["revision"] == shown["identifiers"]["revision"]
+    assert wakes.reconciler > woken
 
 
 async def test_the_same_key_answers_the_same_operation(operator: httpx2.AsyncClient, chat: str) -> None:

@@ -13,6 +13,7 @@ from provisioner.domain.fallback import FallbackChoice, FallbackPolicy, Period, 
 from provisioner.domain.ids import EndpointId, KeyId
 from provisioner.domain.route import derive_groups, derive_keys, derive_routes, with_fallbacks
 from provisioner.domain.snapshot import Allowance, Backend
+from provisioner.domain.traffic import Traffic
 from tests.store.examples import NOON, api_key, endpoint, plan
 
 LIMITS = {"requestsPerMinute": 60, "tokensPerMinute": 9000, "concurrentRequests": 4}
@@ -61,6 +62,18 @@ def test_an_endpoint_that_may_sleep_from_now_on_is_woken_though_its_replicas_are
     before = derive_routes([ready()], {}, ())
     (route,) = derive_routes([ready(min_replicas=0)], {}, before)
     assert route.can_wake
+
+
+def test_gateways_are_told_who_needs_no_key_how_requests_are_spread_and_how_long_they_may_be() -> None:
+    """GW-10"""
+    traffic = Traffic(is_open=True, balance="least-loaded", max_tokens=512)
+    before, opened = ready(), ready()
+    opened = replace(opened, plan=replace(opened.plan, traffic=traffic))
+    for previous in ((), derive_routes([before], {}, ())):
+        (route,) = derive_routes([opened], {}, previous)
+        assert (route.is_open, route.balance, route.max_tokens) == (True, "least-loaded", 512)
+    (route,) = derive_routes([before], {}, derive_routes([opened], {}, ()))
+    assert (route.is_open, route.balance, route.max_tokens) == (False, None, None)
 
 
 def test_keys_are_told_by_their_ids() -> None:
