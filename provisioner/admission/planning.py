@@ -47,6 +47,7 @@ def make_plan(request: EndpointRequest, decision: Decision, *, site: Site, endpo
         pool=_pool(request, decision),
         rollout=decision.rollout,
         limits=_limits(tier),
+        traffic=request.traffic,
     )
 
 

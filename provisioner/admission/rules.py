@@ -24,6 +24,7 @@ from provisioner.admission.serving import (
     check_flags,
     check_signal,
 )
+from provisioner.admission.traffic import check_traffic
 from provisioner.admission.versions import check_versions
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.model import Model
@@ -86,6 +87,7 @@ def judge(draft: Draft, world: World) -> tuple[Decision | None, tuple[Finding, .
     model = catalog.models.get(draft.model or "")
     if model is None:
         return None, tuple(findings)
+    findings.extend(check_traffic(draft.traffic, model.kind.value))
     engine, more = _read_engine(draft, model, tier, world)
     findings.extend(more)
     if engine is None or tier is None or draft.region not in site.regions or draft.scaling is None:

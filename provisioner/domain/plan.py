@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.operation import Json
+from provisioner.domain.traffic import Traffic
 
 TENANT_NAMESPACE = "inference"
 """The namespace of the runtime inside a tenant cluster."""
@@ -156,6 +157,7 @@ class EndpointPlan:
     rollout: Rollout | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
     """What its tenant may send, by name, where the tier bounds it."""
+    traffic: Traffic = field(default_factory=Traffic)
 
     @property
     def serving_id(self) -> str:

@@ -90,8 +90,12 @@ def _routes_of(endpoint: Endpoint, seen: Serving | None, previous: Sequence[Rout
 
 def _under_terms(route: Route, endpoint: Endpoint) -> Route:
     """The route with what holds for its callers, whichever revision serves. What was drained is not woken by them."""
+    traffic = endpoint.plan.traffic
     return replace(
         route,
+        is_open=traffic.is_open,
+        balance=traffic.balance,
+        max_tokens=traffic.max_tokens,
         teams=() if endpoint.plan.team is None else (endpoint.plan.team,),
         group=_group_of(endpoint.plan),
         can_wake=endpoint.plan.runtime.min_replicas == 0 and endpoint.phase is Phase.READY,

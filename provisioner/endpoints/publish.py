@@ -66,8 +66,9 @@ async def prove(attempt: EndpointAttempt, endpoint: Endpoint, backends: tuple[Ba
     if not stranger.ok:
         return stranger.reason, stranger.message
     status, told = await world.probe.outside(plan.address.url, alias=endpoint.name, kind=plan.runtime.kind, secret=None)
-    if status != 401:
-        return _unexpected("without a key", 401, status, told)
+    wanted = 200 if plan.traffic.is_open else 401
+    if status != wanted:
+        return _unexpected("without a key", wanted, status, told)
     return await _prove_with_key(attempt, endpoint)
 
 

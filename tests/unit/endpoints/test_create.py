@@ -13,6 +13,7 @@ from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import RejectedError, RetryableError
 from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import OperationState
+from provisioner.domain.traffic import Traffic
 from provisioner.platform.kinds import APPLICATION, NODE_CLAIM, PROJECT, VIRTUAL_CLUSTER_INSTANCE
 from provisioner.probe.interface import ProbeResult
 from tests.store.examples import plan
@@ -216,6 +217,15 @@ async def test_ready_is_not_said_while_the_outside_finds_something_wrong(
     await laptop.submit_create()
     row = await laptop.turns(10)
     assert (row.phase, shown(row)) == (Phase.CREATING, ("published", reason))
+
+
+async def test_open_endpoint_is_ready_when_it_answers_without_a_key(laptop: Installation) -> None:
+    """GW-10"""
+    await laptop.submit_create(replace(plan(), traffic=Traffic(is_open=True)))
+    row = await laptop.turns(10)
+    assert shown(row) == ("published", "UnexpectedAnswer")
+    laptop.probe.without_key = 200
+    assert (await laptop.turns(10)).phase is Phase.READY
 
 
 async def test_probe_key_is_short_lived_bound_to_the_endpoint_and_gone_afterwards(
