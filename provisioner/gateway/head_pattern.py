@@ -6,18 +6,9 @@ again: `caller.repetition` knows callers' requests by it, `replica.familiar_head
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 _LENGTH = b"\r\ncontent-length: "
 LENGTH_DIGITS = 9
 """A longer length is left to the parser."""
-
-
-class Found(NamedTuple):
-    """The length of the body that a header block tells, and where in the data the body begins."""
-
-    length: int
-    body_start: int
 
 
 class HeadPattern:
@@ -40,12 +31,14 @@ class HeadPattern:
         end = data.find(b"\r", start)
         return cls(data[:start], data[end:size]) if data[start:end].isdigit() else None
 
-    def match(self, data: bytes) -> Found | None:
-        """What `data` tells, if it begins with such a header block."""
+    def match(self, data: bytes) -> tuple[int, int] | None:
+        """The length of the body that `data` tells, and where in it the body begins, if it begins with such a block."""
         before, after = self._before, self._after
         start = len(before)
+        if data[:start] != before:
+            return None
         end = data.find(b"\r", start, start + LENGTH_DIGITS + 1)
         digits = data[start:end]
-        if not (digits.isdigit() and data.startswith(before) and data.startswith(after, end)):
+        if not (digits.isdigit() and data.startswith(after, end)):
             return None
-        return Found(int(digits), end + len(after))
+        return int(digits), end + len(after)

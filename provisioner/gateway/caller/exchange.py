@@ -21,7 +21,7 @@ from provisioner.gateway.caller.request import Request
 from provisioner.gateway.caller.sending import Sending
 from provisioner.gateway.caller.upload import Upload
 from provisioner.gateway.datapath import DataPath
-from provisioner.gateway.queueing.allowances import HeaderLines
+from provisioner.gateway.queueing.allowances import NO_CHARGE
 from provisioner.gateway.queueing.queue import Place
 from provisioner.gateway.refusal import (
     Refusal,
@@ -75,11 +75,11 @@ class Exchange:
     __slots__ = (
         "_answer",
         "_caller",
+        "_charge",
         "_engine_error",
         "_has_copied",
         "_hold",
         "_is_settled",
-        "_limit_lines",
         "_loop",
         "_path",
         "_place",
@@ -102,7 +102,7 @@ class Exchange:
         self._tally = Tally(path.clock.now(), self._loop.time(), request.access.key, request.target, request.request_id)
         self._place: Place | None = None
         self._hold: Hold | None = None
-        self._limit_lines: HeaderLines = ()
+        self._charge = NO_CHARGE
         self._sending = Sending(path, request, self._tally)
         self._answer: Answer | None = None
         self._engine_error: EngineError | None = None
@@ -122,7 +122,7 @@ class Exchange:
                 request.check_kind(route.kind)
             if route.max_tokens is not None:
                 request.body.check_max_tokens(route.max_tokens)
-            self._limit_lines = path.allowances.take(key, route)
+            self._charge = path.allowances.take(key, route)
             self._place = place = path.queue.enter(route, path.claims.read(key, request.withheld), self)
         except RefusedError as error:
             self._refuse(error.refusal, Outcome.SHED if error.refusal.status == 503 else Outcome.REFUSED)
@@ -252,7 +252,7 @@ class Exchange:
             request,
             (status, lines, fields),
             reader,
-            more_lines=self._limit_lines,
+            more_lines=self._charge.lines,
             keep_alive=request.keep_alive and not path.is_draining and self._sending.upload is None,
         )
 
@@ -357,7 +357,7 @@ class Exchange:
             tally.bytes_out = self._answer.bytes_out
             tally.tokens = tokens = self._reader.tokens
             if (used := (tokens.prompt or 0) + (tokens.completion or 0)) > 0:
-                self._path.allowances.spend(tally.key, self._route, used)
+                self._path.allowances.spend(self._charge, used)
         ended = self._loop.time()
         if tally.route is not None:
             self._path.last_used[tally.route.endpoint] = ended

@@ -33,11 +33,14 @@ class Repetition:
         """
         pattern = HeadPattern.of(data)
         found = pattern.match(data) if pattern is not None else None
-        if pattern is None or found is None or found.body_start + LENGTH_DIGITS > path.limits.header_bytes:
+        if pattern is None or found is None:
+            return None
+        _, body_start = found
+        if body_start + LENGTH_DIGITS > path.limits.header_bytes:
             return None
         if request.refusal is not None or not request.keep_alive or request.service is Service.PAGE:
             return None
-        if not (isinstance(request.body, JsonBody) and request.body.holds(data[found.body_start :])):
+        if not (isinstance(request.body, JsonBody) and request.body.holds(data[body_start:])):
             return None
         return cls(path, pattern, request.again())
 
@@ -50,7 +53,8 @@ class Repetition:
         if found is None:
             return None
         path, limit_bytes = self._path, self._path.limits.body_bytes
-        length, body = found.length, data[found.body_start :]
+        length, body_start = found
+        body = data[body_start:]
         if len(body) > length or length > limit_bytes:
             return None
         directory, key = self._meaning.access

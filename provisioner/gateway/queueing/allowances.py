@@ -8,8 +8,9 @@ an allowance and was asked for is a few numbers; of all others there is nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from provisioner.domain.duration import go_duration
 from provisioner.domain.snapshot import Allowance, KeyDigest, Route, Snapshot
@@ -23,11 +24,14 @@ _ONE = 1.0 - 1e-9
 """What a request needs of each; what came back evenly may lack a rounding error."""
 
 
-_REQUESTS, _TOKENS = (
-    b"x-ratelimit-limit-%b: %%d\r\nx-ratelimit-remaining-%b: %%d\r\nx-ratelimit-reset-%b: %%b\r\n" % ((name,) * 3)
-    for name in (b"requests", b"tokens")
-)
-"""A rate as OpenAI tells it: how much is allowed and left, and when nothing of it is used any more."""
+class _Rate(Meter):
+    """So many requests, or tokens, a minute, and the lines that tell of them, but for what changes."""
+
+    __slots__ = ("form",)
+
+    def __init__(self, unit: bytes, per_minute: float, now: float) -> None:
+        super().__init__(per_minute, now)
+        self.form = _form(unit, per_minute)
 
 
 class _Account:
@@ -40,8 +44,18 @@ class _Account:
 
     def __init__(self) -> None:
         self.snapshot = 0
-        self.requests: Meter | None = None
-        self.tokens: Meter | None = None
+        self.requests: _Rate | None = None
+        self.tokens: _Rate | None = None
+
+
+class Charge(NamedTuple):
+    """A request that was let through: the `x-ratelimit-*` lines for its caller, and who pays for its tokens."""
+
+    lines: HeaderLines
+    accounts: Sequence[_Account]
+
+
+NO_CHARGE = Charge((), ())
 
 
 class Allowances:
@@ -67,14 +81,14 @@ class Allowances:
             known = {key.digest for key in snapshot.keys}
             self._keys = {digest: account for digest, account in self._keys.items() if digest in known}
 
-    def take(self, key: KeyDigest, route: Route) -> HeaderLines:
-        """Takes one request out of the allowances of `key` and of the route's group; gives the `x-ratelimit-*` lines.
+    def take(self, key: KeyDigest, route: Route) -> Charge:
+        """Takes one request out of the allowances of `key` and of the route's group.
 
         Raises `RefusedError` (429) when one of them is used up, and takes nothing then.
         """
         accounts = self._accounts(key, route)
         if not accounts:
-            return ()
+            return NO_CHARGE
         now = self._time()
         requests = tokens = None
         for account in accounts:
@@ -85,11 +99,11 @@ class Allowances:
         for account in accounts:
             if account.requests is not None:
                 account.requests.take(1.0)
-        return _lines(requests, tokens)
+        return Charge(_lines(requests, tokens), accounts)
 
-    def spend(self, key: KeyDigest, route: Route, tokens: int) -> None:
+    def spend(self, charge: Charge, tokens: int) -> None:
         """Takes the tokens that a request turned out to use."""
-        for account in self._accounts(key, route):
+        for account in charge.accounts:
             if account.tokens is not None:
                 account.tokens.read(self._time())
                 account.tokens.take(tokens)
@@ -113,44 +127,47 @@ class Allowances:
             account = accounts[name] = _Account()
         if account.snapshot != self._snapshot:
             now = self._time()
-            account.requests = _resized(account.requests, allowance.requests_per_minute, self._gateways, now)
-            account.tokens = _resized(account.tokens, allowance.tokens_per_minute, self._gateways, now)
+            account.requests = self._resized(account.requests, b"requests", allowance.requests_per_minute, now)
+            account.tokens = self._resized(account.tokens, b"tokens", allowance.tokens_per_minute, now)
             account.snapshot = self._snapshot
         return account
 
+    def _resized(self, rate: _Rate | None, unit: bytes, per_minute: int | None, now: float) -> _Rate | None:
+        """The rate that is this gateway's share of `per_minute`."""
+        if not per_minute:
+            return None
+        share = max(1.0, per_minute / self._gateways)
+        if rate is None:
+            return _Rate(unit, share, now)
+        rate.resize(share, now)
+        rate.form = _form(unit, share)
+        return rate
 
-def _resized(meter: Meter | None, per_minute: int | None, gateways: int, now: float) -> Meter | None:
-    """The meter of this gateway's share of `per_minute`."""
-    if not per_minute:
-        return None
-    share = max(1.0, per_minute / gateways)
-    if meter is None:
-        return Meter(share, now)
-    meter.resize(share, now)
-    return meter
 
-
-def _tighter(known: Meter | None, meter: Meter | None, now: float) -> Meter | None:
-    """The one with less left, `meter` being read first. Where key and group are both bounded, the nearer end counts."""
-    if meter is None:
+def _tighter(known: _Rate | None, rate: _Rate | None, now: float) -> _Rate | None:
+    """The one with less left, `rate` being read first. Where key and group are both bounded, the nearer end counts."""
+    if rate is None:
         return known
-    free = meter.read(now)
-    return meter if known is None or free < known.free else known
+    free = rate.read(now)
+    return rate if known is None or free < known.free else known
 
 
-def _lines(requests: Meter | None, tokens: Meter | None) -> HeaderLines:
-    lines: HeaderLines = ()
-    if requests is not None:
-        lines += (_line(_REQUESTS, requests),)
-    if tokens is not None:
-        lines += (_line(_TOKENS, tokens),)
-    return lines
+def _form(unit: bytes, per_minute: float) -> bytes:
+    """A rate as OpenAI tells it: how much is allowed and left, and when nothing of it is used any more."""
+    allowed = b"x-ratelimit-limit-%b: %d\r\n" % (unit, per_minute)
+    return allowed + b"x-ratelimit-remaining-%b: %%d\r\nx-ratelimit-reset-%b: %%b\r\n" % (unit, unit)
 
 
-def _line(form: bytes, meter: Meter) -> bytes:
-    free, per_minute = meter.free, meter.per_minute
+def _lines(requests: _Rate | None, tokens: _Rate | None) -> HeaderLines:
+    if requests is None:
+        return () if tokens is None else (_line(tokens),)
+    return (_line(requests),) if tokens is None else (_line(requests), _line(tokens))
+
+
+def _line(rate: _Rate) -> bytes:
+    free, per_minute = rate.free, rate.per_minute
     reset = _milliseconds(math.ceil((per_minute - free) * 60_000 / per_minute))
-    return form % (per_minute, free + 1e-9 if free > 0 else 0, reset)
+    return rate.form % (int(free + 1e-9) if free > 0 else 0, reset)
 
 
 @lru_cache(maxsize=4096)
@@ -158,12 +175,12 @@ def _milliseconds(number: int) -> bytes:
     return go_duration(number / 1000).encode()
 
 
-def _refusal(requests: Meter | None, tokens: Meter | None) -> RefusedError:
+def _refusal(requests: _Rate | None, tokens: _Rate | None) -> RefusedError:
     """What there is to wait for: the one of the two that takes longer."""
     waits = {
-        name: meter.seconds_until(1.0)
-        for name, meter in (("requests", requests), ("tokens", tokens))
-        if meter is not None and meter.free < _ONE
+        name: rate.seconds_until(1.0)
+        for name, rate in (("requests", requests), ("tokens", tokens))
+        if rate is not None and rate.free < _ONE
     }
     name = max(waits, key=waits.__getitem__)
     told = b"".join(_lines(requests, tokens)).decode().split("\r\n")[:-1]

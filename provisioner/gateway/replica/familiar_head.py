@@ -38,6 +38,9 @@ class FamiliarHead:
     def answer_in(self, data: bytes) -> tuple[Mapping[bytes, bytes], bytes] | None:
         """The fields of interest and the body of the answer that `data` is; None when `data` must be parsed."""
         found = self._pattern.match(data)
-        if found is None or found.length != len(data) - found.body_start:
+        if found is None:
             return None
-        return {**self._fields, b"content-length": b"%d" % found.length}, data[found.body_start :]
+        length, body_start = found
+        if length != len(data) - body_start:
+            return None
+        return {**self._fields, b"content-length": b"%d" % length}, data[body_start:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from provisioner.gateway.usage.event_stream import EventStream
@@ -52,9 +53,17 @@ def answer_reader(status: int, headers: Mapping[bytes, bytes], *, hides_usage: b
     is told already passes whole."""
     if not 200 <= status < 300 or headers.get(b"content-encoding", b"identity").lower() != b"identity":
         return _UNREAD
-    content_type = headers.get(b"content-type", b"").lower()
-    if content_type.startswith(b"application/json"):
+    form = _form(headers.get(b"content-type", b""))
+    if form is JsonAnswer:
         return JsonAnswer()
-    if content_type.startswith(b"text/event-stream"):
+    if form is EventStream:
         return EventStream(hides_usage=hides_usage and b"content-length" not in headers)
     return _UNREAD
+
+
+@lru_cache(maxsize=256)
+def _form(content_type: bytes) -> type[JsonAnswer | EventStream] | None:
+    """Who reads answers of that type."""
+    if content_type.lower().startswith(b"application/json"):
+        return JsonAnswer
+    return EventStream if content_type.lower().startswith(b"text/event-stream") else None

@@ -21,6 +21,10 @@ _COLLECT_SECONDS = 0.1
 """A write waits so long for more: less than it takes to fill the queue."""
 
 
+Ended = tuple[Tally, Outcome, float]
+"""The notes of a request, how it ended, and when, in loop time."""
+
+
 class Sink(Protocol):
     """Where records go."""
 
@@ -48,7 +52,7 @@ class Outlet:
     def __init__(self, sink: Sink, counters: Counters) -> None:
         self._sink = sink
         self._counters = counters
-        self._queue: deque[bytes] = deque()
+        self._queue: deque[Ended] = deque()
         self._arrived = asyncio.Event()
 
     @property
@@ -57,16 +61,14 @@ class Outlet:
         return len(self._queue)
 
     def add(self, tally: Tally, outcome: Outcome, ended: float) -> None:
-        """Makes the record of a request at once; it is written later."""
+        """Takes the notes of a request; its record is made and written later, with others."""
         queue = self._queue
         if len(queue) >= QUEUE_RECORDS:
             self._counters.usage_lost["QueueFull"] += 1
             return
-        line = self._sink.line(tally, outcome, ended)
-        if line is not None:
-            if not queue:
-                self._arrived.set()
-            queue.append(line)
+        if not queue:
+            self._arrived.set()
+        queue.append((tally, outcome, ended))
 
     async def run(self) -> None:
         """Empties the queue until it is cancelled."""
@@ -86,9 +88,10 @@ class Outlet:
         """Writes what waits now; what comes meanwhile waits for the next time, so that writes stay few and large."""
         queue, waiting = self._queue, len(self._queue)
         while waiting > 0:
-            lines = [queue.popleft() for _ in range(min(waiting, _WRITTEN_AT_ONCE))]
-            waiting -= len(lines)
-            if (reason := await self._sink.write(lines)) is not None:
+            ended = [queue.popleft() for _ in range(min(waiting, _WRITTEN_AT_ONCE))]
+            waiting -= len(ended)
+            lines = [line for one in ended if (line := self._sink.line(*one)) is not None]
+            if lines and (reason := await self._sink.write(lines)) is not None:
                 self._counters.usage_lost[reason] += len(lines)
         if not queue:
             self._arrived.clear()

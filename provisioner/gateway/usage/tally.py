@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from provisioner.domain.snapshot import Backend, KeyDigest, Route
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(NamedTuple):
     """What an engine told of one request; None where it told nothing."""
 
     prompt: int | None = None

@@ -71,17 +71,21 @@ def _tokens(usage: object) -> tuple[int | None, int | None]:
     """A total that is the prompt's says that there is no completion: so embeddings are told."""
     if type(usage) is not dict:
         return None, None
-    prompt = _number(usage, "prompt_tokens", "input_tokens")
-    completion = _number(usage, "completion_tokens", "output_tokens")
-    if completion is None and prompt is not None and _number(usage, "total_tokens") == prompt:
+    prompt = _number(usage.get("prompt_tokens", usage.get("input_tokens")))
+    completion = _number(usage.get("completion_tokens", usage.get("output_tokens")))
+    if completion is None and prompt is not None and usage.get("total_tokens") == prompt:
         completion = 0
     return prompt, completion
 
 
 def _finish_reason(message: dict[str, Any]) -> str | None:
-    for choice in _choices(message):
-        if choice.get("index", 0) == 0 and type(reason := choice.get("finish_reason")) is str:
-            return reason[:_REASON_CHARACTERS]
+    choices = message.get("choices")
+    if type(choices) is list:
+        for choice in choices:
+            if type(choice) is dict and choice.get("index", 0) == 0:
+                reason = choice.get("finish_reason")
+                if type(reason) is str:
+                    return reason[:_REASON_CHARACTERS]
     return None
 
 
@@ -90,9 +94,5 @@ def _choices(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [choice for choice in choices if type(choice) is dict] if type(choices) is list else []
 
 
-def _number(usage: dict[str, Any], *names: str) -> int | None:
-    for name in names:
-        number = usage.get(name)
-        if type(number) is int and 0 <= number <= _MOST_TOKENS:
-            return number
-    return None
+def _number(told: object) -> int | None:
+    return told if type(told) is int and 0 <= told <= _MOST_TOKENS else None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provisioner.domain.snapshot import Allowance, KeyDigest, QueueGroup, Snapshot
-from provisioner.gateway.queueing.allowances import Allowances
+from provisioner.gateway.queueing.allowances import NO_CHARGE, Allowances, Charge
 from provisioner.gateway.queueing.meter import Meter
 from provisioner.gateway.refusal import Refusal, RefusedError
 from tests.gateway.stub import NOW, make_route
@@ -49,7 +49,12 @@ def snapshot(*keys: KeyDigest, group: Allowance | None = None, gateways: int = 1
 
 def told(allowances: Allowances, one: KeyDigest) -> dict[str, str]:
     """Takes a request; the headers without `x-ratelimit-`."""
-    text = b"".join(allowances.take(one, ROUTE)).decode()
+    return headers(allowances.take(one, ROUTE))
+
+
+def headers(charge: Charge) -> dict[str, str]:
+    """What the caller of a request that was let through is told, without `x-ratelimit-`."""
+    text = b"".join(charge.lines).decode()
     return dict(line.removeprefix("x-ratelimit-").split(": ") for line in text.split("\r\n") if line)
 
 
@@ -64,8 +69,9 @@ def test_nothing_is_bounded_told_or_kept_without_an_allowance(allowances: Allowa
     free = key()
     allowances.use(snapshot(free))
     for _ in range(1000):
-        assert allowances.take(free, ROUTE) == ()
-        allowances.spend(free, ROUTE, 1_000_000)
+        charge = allowances.take(free, ROUTE)
+        assert charge == NO_CHARGE
+        allowances.spend(charge, 1_000_000)
     assert not allowances._keys
     assert not allowances._groups
 
@@ -78,8 +84,7 @@ def test_requests_of_a_minute_may_come_at_once_and_come_back_evenly(allowances: 
         assert told(allowances, one)["remaining-requests"] == str(left)
     over = refusal(allowances, one)
     assert (over.status, over.code, over.type) == (429, "rate_limit_exceeded", "rate_limit_error")
-    headers = dict(over.headers)
-    assert headers == {
+    assert dict(over.headers) == {
         "Retry-After": "1",
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-remaining-requests": "0",
@@ -93,8 +98,9 @@ def test_requests_of_a_minute_may_come_at_once_and_come_back_evenly(allowances: 
 def test_tokens_are_taken_after_the_answer_and_a_debt_must_come_back(allowances: Allowances, time: Time) -> None:
     one = key(tokens=600)
     allowances.use(snapshot(one))
-    assert told(allowances, one) == {"limit-tokens": "600", "remaining-tokens": "600", "reset-tokens": "0s"}
-    allowances.spend(one, ROUTE, 900)
+    charge = allowances.take(one, ROUTE)
+    assert headers(charge) == {"limit-tokens": "600", "remaining-tokens": "600", "reset-tokens": "0s"}
+    allowances.spend(charge, 900)
     over = refusal(allowances, one)
     assert dict(over.headers)["Retry-After"] == "31"
     assert dict(over.headers)["x-ratelimit-remaining-tokens"] == "0"
@@ -109,8 +115,7 @@ def test_tokens_are_taken_after_the_answer_and_a_debt_must_come_back(allowances:
 def test_refused_request_takes_nothing(allowances: Allowances, time: Time) -> None:
     one = key(requests=10, tokens=60)
     allowances.use(snapshot(one))
-    told(allowances, one)
-    allowances.spend(one, ROUTE, 61)
+    allowances.spend(allowances.take(one, ROUTE), 61)
     for _ in range(20):
         refusal(allowances, one)
     time.now += 2.0
@@ -123,11 +128,11 @@ def test_key_and_group_both_bound_and_the_nearer_end_is_told(allowances: Allowan
     assert told(allowances, first)["limit-requests"] == "5"
     assert told(allowances, second)["limit-requests"] == "3"
     told(allowances, second)
-    told(allowances, second)
+    charge = allowances.take(second, ROUTE)
     refusal(allowances, second)
     assert told(allowances, first)["remaining-requests"] == "0"
     assert refusal(allowances, first).status == 429
-    allowances.spend(second, ROUTE, 80)
+    allowances.spend(charge, 80)
     assert dict(refusal(allowances, first).headers)["Retry-After"] == "38"
 
 
@@ -148,7 +153,7 @@ def test_what_is_used_stays_used_when_the_allowance_changes(allowances: Allowanc
     allowances.use(snapshot(more, gateways=2))
     assert told(allowances, more)["remaining-requests"] == "2"
     allowances.use(snapshot(key()))
-    assert allowances.take(key(), ROUTE) == ()
+    assert allowances.take(key(), ROUTE) == NO_CHARGE
     allowances.use(snapshot(more))
     assert told(allowances, more)["remaining-requests"] == "11"
 
@@ -164,7 +169,7 @@ def test_keys_that_are_gone_are_forgotten(allowances: Allowances) -> None:
 def test_zero_is_no_bound(allowances: Allowances) -> None:
     one = key(requests=0, tokens=0)
     allowances.use(snapshot(one))
-    assert [allowances.take(one, ROUTE) for _ in range(3)] == [(), (), ()]
+    assert [allowances.take(one, ROUTE).lines for _ in range(3)] == [(), (), ()]
 
 
 @given(
