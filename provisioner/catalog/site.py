@@ -104,6 +104,9 @@ class GatewaySettings(Entry):
     name: Annotated[str, Field(description="our public Gateway, in the control plane cluster")] = "public"
     namespace: Annotated[str, Field(description="where it and our gateways are")] = "tenantry"
     class_name: Annotated[str, Field(description="GatewayClass of our public Gateway")]
+    controller: Annotated[
+        str | None, Field(description="its controller; Envoy Gateway's is told apart whose certificates to want")
+    ] = None
     tenant_class_name: Annotated[str, Field(description="GatewayClass of tenants' own Gateways")]
     tenant_port: Annotated[int, Field(ge=1, le=65535, description="of tenants' own Gateways")] = 443
     lent_port: Annotated[
@@ -111,7 +114,7 @@ class GatewaySettings(Entry):
         Field(ge=1, le=65535, description="of our public Gateway's listener for replicas on shared nodes"),
     ] = 8443
     tenant_controller: Annotated[
-        str | None, Field(description="controller of the tenants' GatewayClass; null where tenant clusters have one")
+        str | None, Field(description="the same of the tenants' GatewayClass; null where tenant clusters have one")
     ] = None
     issuer: Annotated[str, Field(description="cert-manager ClusterIssuer of tenants' wildcard certificates")]
     issuer_spec: Annotated[

@@ -27,7 +27,15 @@ CRDS = {
     "keda.sh": "keda-v2.20.2/keda.sh_scaledobjects.yaml",
     "argoproj.io": "argo-cd/application-crd-v3.5.1.yaml",
 }
-WITHOUT_PUBLIC_SCHEMA = frozenset({"cert-manager.io", "leaderworkerset.x-k8s.io", "monitoring.coreos.com", "velero.io"})
+WITHOUT_PUBLIC_SCHEMA = frozenset(
+    {
+        "cert-manager.io",
+        "gateway.envoyproxy.io",
+        "leaderworkerset.x-k8s.io",
+        "monitoring.coreos.com",
+        "velero.io",
+    }
+)
 """Groups whose schemas are not in the folder."""
 
 

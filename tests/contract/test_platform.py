@@ -84,6 +84,17 @@ def test_nothing_is_found_in_what_is_applied(case: str, tmp_path: Path) -> None:
     assert not found, told(found)
 
 
+def test_lent_listener_asks_for_our_certificate_whatever_the_controller_reads() -> None:
+    """Envoy Gateway reads it of a policy of its own, and of nothing else."""
+    [gateway] = of_kind("Gateway").values()
+    [per_port] = gateway["spec"]["tls"]["frontend"]["perPort"]
+    [lent] = [found for found in gateway["spec"]["listeners"] if found["port"] == per_port["port"]]
+    [policy] = of_kind("ClientTrafficPolicy").values()
+    [target] = policy["spec"]["targetRefs"]
+    assert (target["name"], target["sectionName"]) == (gateway["metadata"]["name"], lent["name"])
+    assert policy["spec"]["tls"]["clientValidation"] == per_port["tls"]["validation"]
+
+
 @every_case
 def test_readers_of_both_versions_of_yaml_see_the_same(case: str) -> None:
     for made in objects_of(case):

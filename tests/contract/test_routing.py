@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,6 +99,23 @@ def test_gateway_on_own_nodes_asks_for_our_certificate(name: str) -> None:
     assert certificate["spec"]["issuerRef"]["name"] == issuer["metadata"]["name"]
     [gateway_class] = case.of_kind("GatewayClass")
     assert gateway["spec"]["gatewayClassName"] == gateway_class["metadata"]["name"]
+    # Envoy Gateway reads it of a policy of its own, and of nothing else.
+    assert gateway_class["spec"]["controllerName"] == "gateway.envoyproxy.io/gatewayclass-controller"
+    [policy] = case.of_kind("ClientTrafficPolicy")
+    target = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": gateway["metadata"]["name"]}
+    assert policy["spec"] == {
+        "targetRefs": [target],
+        "tls": {"clientValidation": {"caCertificateRefs": [reference]}},
+    }
+    assert "optional" not in json.dumps(policy["spec"])
+
+
+def test_gateway_of_another_controller_is_not_given_a_policy_that_it_does_not_know() -> None:
+    site = full_site()
+    other = site.gateway.model_copy(update={"tenant_controller": "example.com/gateways"})
+    case = changed("dedicated", site=site.model_copy(update={"gateway": other}))
+    assert case.of_kind("Gateway")
+    assert case.of_kind("ClientTrafficPolicy") == []
 
 
 @pytest.mark.parametrize("make", CASES)

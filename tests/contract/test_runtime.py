@@ -16,7 +16,18 @@ from ruamel.yaml import YAML
 import provisioner
 from provisioner.catalog.tier import Scheduling
 from provisioner.lint.engine import lint_paths
-from tests.contract.runtimes import AGENT, OPTIONS, PAIRS, Case, Object, changed, optional, pod_templates, shipped
+from tests.contract.runtimes import (
+    AGENT,
+    OPTIONS,
+    PAIRS,
+    Case,
+    Object,
+    changed,
+    full_site,
+    optional,
+    pod_templates,
+    shipped,
+)
 from tests.contract.schemas import (
     KUBERNETES_VERSIONS,
     faults_in_crd,
@@ -75,7 +86,8 @@ def test_custom_objects_keep_to_the_public_schemas(how: str, name: str, runtime:
 
 @pytest.mark.parametrize("runtime", ["mistralrs", "parakeet", "vllm"])
 def test_custom_objects_of_the_laptops_tier_are_ones_that_the_embedded_plane_serves(runtime: str) -> None:
-    for value in shipped("dedicated", runtime).objects:
+    gateway = full_site().gateway.model_copy(update={"tenant_controller": None})
+    for value in changed("dedicated", runtime, site=full_site().model_copy(update={"gateway": gateway})).objects:
         if not is_builtin(value):
             assert faults_in_crd(embedded_crds(), value) == [], value["metadata"]["name"]
 

@@ -243,6 +243,25 @@ def test_every_component_of_the_stack_is_one_source_with_a_pinned_version(tier: 
 
 
 @pytest.mark.parametrize("tier", PRIVATE)
+def test_nothing_of_the_stack_waits_for_a_pod_before_the_network_is_there(tier: str) -> None:
+    """Argo CD runs a chart's pre-install and pre-upgrade Jobs before it applies anything of an Application. The CNI is
+    part of this one: such a Job would wait for a node that waits for the CNI. These are the charts that have one."""
+    values = {source["chart"]: source["helm"].get("valuesObject", {}) for source in stack_sources(tier)}
+    prometheus = values["kube-prometheus-stack"]["prometheusOperator"]
+    assert prometheus == {"admissionWebhooks": {"enabled": False}, "tls": {"enabled": False}}
+    assert values["gateway-helm"]["certgen"]["job"]["annotations"] == {"argocd.argoproj.io/hook": "Sync"}
+    assert values["gpu-operator"]["operator"] == {"upgradeCRD": False}
+
+
+@pytest.mark.parametrize("tier", PRIVATE)
+def test_pods_start_whether_or_not_the_scheduler_of_the_stack_answers(tier: str) -> None:
+    """Kueue's chart asks it about every pod of every namespace but two, and refuses those that it cannot ask about."""
+    values = {source["chart"]: source["helm"].get("valuesObject", {}) for source in stack_sources(tier)}
+    told = YAML(typ="safe").load(values["kueue"]["managerConfig"]["controllerManagerConfigYaml"])
+    assert told["managedJobsNamespaceSelector"] == {"matchLabels": {"tenantry.io/queued": "true"}}
+
+
+@pytest.mark.parametrize("tier", PRIVATE)
 def test_pack_of_a_tenant_cluster_covers_operator_scheduler_gateway_metrics_and_secrets(tier: str) -> None:
     """Ledger: ARG-10. The model server, the sixth, is the runtime's own Application."""
     roles = {component.role for component in components_of(tier)}
