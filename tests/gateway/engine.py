@@ -26,6 +26,8 @@ class Engine(Replica):
         self.name = name
         self.model = model
         self.broken: dict[str, int] = {}
+        self.poison: bytes | None = None
+        """What makes it fail over a request that holds it."""
         self.body: Any = None
         """Instead of its usual answers."""
         self.seconds = 0.0
@@ -70,4 +72,6 @@ class Engine(Replica):
         await asyncio.sleep(self.seconds)
         if path not in ANSWERS:
             return 404, {}
+        if self.poison is not None and self.poison in asked:
+            return 500, {"error": {"message": "out of memory", "type": "server_error"}}
         return self.broken.get(path, 200), ANSWERS[path] if self.body is None else self.body

@@ -19,6 +19,7 @@ from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.engine import Engine
 from tests.gateway.stub import Received, make_route, make_snapshot
 
+BOOM = {"model": "chat", "messages": [], "user": "boom"}
 OFTEN = Probing(interval_seconds=0.04, timeout_seconds=0.5)
 
 
@@ -117,6 +118,35 @@ async def test_replica_that_answers_probes_but_no_real_request_stays_out(make_st
         assert await chats(stage, 10) == {200}
         found[0].broken.clear()
         await until(lambda: states(stage) == (1, 1, 0))
+
+
+async def test_requests_that_one_caller_makes_fail_take_the_replica_from_nobody(make_stage: StageMaker) -> None:
+    """HEA-04: the third error in a row lets a probe decide, at once and whatever the interval is."""
+    seldom = Probing(interval_seconds=60, timeout_seconds=0.5)
+    async with serving(make_stage, 1, probing=seldom) as (stage, (engine,)):
+        engine.poison = b"boom"
+        replicas = stage.gateway._path.replicas
+        assert [(await stage.chat(BOOM)).status for _ in range(3)] == [500] * 3
+        assert len(replicas.suspects) == 1
+        await until(lambda: not replicas.suspects)
+        assert states(stage) == (1, 0, 0)
+        assert await chats(stage, 3) == {200}
+
+
+@pytest.mark.parametrize("broken", ["/health", "/v1/chat/completions"])
+async def test_replica_whose_requests_fail_and_whose_probe_fails_is_out_at_once(
+    make_stage: StageMaker, broken: str
+) -> None:
+    """HEA-04"""
+    seldom = Probing(interval_seconds=60, timeout_seconds=0.5)
+    async with serving(make_stage, 2, probing=seldom) as (stage, found):
+        found[0].poison = b"boom"
+        found[0].broken[broken] = 500
+        while found[0].chats < 3:
+            await stage.chat(BOOM)
+        await until(lambda: states(stage) == (1, 0, 1))
+        assert stage.gateway._path.counters.replica_ejections == {"ServerError": 1}
+        assert await chats(stage, 4) == {200}
 
 
 @pytest.mark.parametrize(
@@ -235,7 +265,9 @@ async def test_probe_reads_answers_of_every_form(make_stage: StageMaker, head: b
 
 
 @pytest.mark.parametrize("failure", ["status", "break", "first-byte", "idle"])
-async def test_requests_that_fail_take_a_replica_out_without_any_probe(make_stage: StageMaker, failure: str) -> None:
+async def test_requests_that_fail_take_a_replica_out_between_probes(
+    make_stage: StageMaker, failure: str
+) -> None:
     """Ledger: HEA-04."""
 
     async def fail(request: Received, writer: asyncio.StreamWriter) -> None:
@@ -254,12 +286,13 @@ async def test_requests_that_fail_take_a_replica_out_without_any_probe(make_stag
     async with serving(make_stage, 2, probing=never, limits=limits) as (stage, found):
         found[1].script = fail
         with contextlib.suppress(Exception):
-            while states(stage) == (2, 0, 0):
+            while states(stage) == (2, 0, 0) and not stage.gateway._path.replicas.suspects:
                 with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                     await stage.raw(_CHAT, wait=1.0)
-        assert len(found[1].received) == 3
+        assert sum("/chat/" in request.line for request in found[1].received) == 3
+        await until(lambda: states(stage) == (1, 0, 1))
         assert await chats(stage, 20) == {200}
-        assert len(found[1].received) == 3
+        assert sum("/chat/" in request.line for request in found[1].received) == 3
 
 
 async def test_silent_replica_is_out_after_three_probes_in_vain(make_stage: StageMaker) -> None:

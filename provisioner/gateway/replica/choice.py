@@ -1,19 +1,19 @@
 """Which replicas of a route a request may try, and in which order; and what became of those that were tried.
 
 The exchange asks for an order and tells how its request ended; probes tell what they found. Three failures in a row
-take a replica out (`health`), every change of a share makes the orders anew (`turns`). What is known of a replica
-outlives a snapshot that names it again at the same address.
+take a replica out, or make it suspect (`health`); every change of a share makes the orders anew (`turns`). What is
+known of a replica outlives a snapshot that names it again at the same address.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from provisioner.domain.snapshot import Backend, Balance, Route, Snapshot
 from provisioner.gateway.operator.counters import Counters
-from provisioner.gateway.replica.health import Health
+from provisioner.gateway.replica.health import SUSPECT_SHARE, Health
 from provisioner.gateway.replica.turns import Replica, Turns
 
 _log = logging.getLogger(__name__)
@@ -38,6 +38,10 @@ class Replicas:
         self._replicas: dict[tuple[str, str], Replica] = {}
         """By name and address."""
         self._returning: set[Replica] = set()
+        self.suspects: set[Replica] = set()
+        """Those that answered with errors and wait for a probe to decide."""
+        self.alarm: Callable[[], None] = lambda: None
+        """Called when there is one more."""
         self._routers: dict[tuple[str, str], int] = {}
         """Requests that local routers have, by name and address."""
         self.cache_aware: dict[str, tuple[Route, Turns]] = {}
@@ -76,6 +80,7 @@ class Replicas:
                 yield
         self._turns, self._replicas, self.cache_aware = turns_now, replicas_now, cache_aware
         self._returning = {replica for replica in self._returning if self.knows(replica)}
+        self.suspects = {replica for replica in self.suspects if self.knows(replica)}
         self.surveyed = snapshot
 
     def _adopt(self, route: Route) -> Turns:
@@ -125,9 +130,9 @@ class Replicas:
         if replica is None or 400 <= status < 500:
             return
         if status >= 500:
-            self._judge(replica, replica.health.after_failure("ServerError"))
+            self._judge(replica, replica.health.after_error())
         elif replica.health.failed_requests:
-            replica.health = replica.health.after_answer()
+            self._judge(replica, replica.health.after_answer())
 
     def broke(self, backend: Backend, reason: str) -> None:
         """It was not answered, or not to the end, and the replica is to blame; `reason` is a CamelCase word."""
@@ -196,7 +201,8 @@ class Replicas:
         self._judge(replica, replica.health.after_failed_probe(reason))
 
     def proven(self, replica: Replica, now: float) -> None:
-        """A replica that was out has answered a real request at `now`: it comes back, with a share that grows."""
+        """A replica that was out has answered a real request at `now`: it comes back, with a share that grows. One that
+        was suspect stays."""
         self._judge(replica, replica.health.after_proof(now))
         self.tick(now)
 
@@ -210,8 +216,15 @@ class Replicas:
             self._give(replica, replica.health.share(now))
 
     def _judge(self, replica: Replica, health: Health) -> None:
-        was_out, replica.health = replica.health.is_out, health
-        if health.is_out == was_out:
+        before, replica.health = replica.health, health
+        if health.is_suspect and not before.is_suspect:
+            self.suspects.add(replica)
+            self._give(replica, SUSPECT_SHARE)
+            self.alarm()
+        elif before.is_suspect and not health.is_suspect:
+            self.suspects.discard(replica)
+            self._give(replica, 1.0)  # of one that is coming back the next tick makes less
+        if health.is_out == before.is_out:
             return
         self._tell(replica)
         if health.is_out:
@@ -228,10 +241,11 @@ class Replicas:
 
     def _tell(self, replica: Replica) -> None:
         reason, endpoint = replica.health.out_because, replica.route.endpoint
-        extra = {"endpoint": endpoint, "backend": replica.backend.host, "reason": reason}
+        host = replica.backend.host
+        extra = {"endpoint": endpoint, "backend": host, "reason": reason}
         if reason is None:
             self._counters.replica_returns += 1
-            _log.info("a replica is back", extra={"action": "replica_back", **extra})
+            _log.info("replica is back: %s", host, extra={"action": "replica_back", **extra})
         else:
             self._counters.replica_ejections[reason] += 1
-            _log.warning("a replica is out: %s", reason, extra={"action": "replica_out", **extra})
+            _log.warning("replica is out, %s: %s", reason, host, extra={"action": "replica_out", **extra})

@@ -10,6 +10,7 @@ knows when.
 from __future__ import annotations
 
 import json
+import math
 
 from provisioner.domain.small_request import SmallRequest, is_about_limits, is_answer, served_models, small_request
 from provisioner.gateway.replica.dialer import Dialer
@@ -27,6 +28,8 @@ class Probe:
     def __init__(self, replica: Replica, dialer: Dialer, secret: SecretReader) -> None:
         self.replica = replica
         self._client = ReplicaClient(replica.backend, dialer, secret)
+        self.examined_at = -math.inf
+        """When it last was suspect and had passed; infinite while it is being examined."""
         self._looks = 0
         self._listed: tuple[str, ...] = ()
 

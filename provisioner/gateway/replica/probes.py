@@ -1,4 +1,5 @@
-"""Asks every replica again and again whether it is well, and proves those that were out before they come back.
+"""Asks every replica again and again whether it is well, and proves those that were out before they come back. One
+whose requests fail is asked at once.
 
 A fixed number of probes run at once, spread over the interval. The gateway runs one `Probes` for its life and stops it
 before it drains.
@@ -7,7 +8,9 @@ before it drains.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
+import math
 from collections.abc import Coroutine
 from random import Random
 
@@ -23,6 +26,8 @@ from provisioner.gateway.replica.turns import Replica
 
 PROBES_AT_ONCE = 64
 PROOFS_AT_ONCE = 16
+EXAMINED_EVERY_SECONDS = 1.0
+"""How often a suspect is examined at most, however many requests of one caller end in errors."""
 _PAUSE_SECONDS = 0.05
 _JITTER = 0.1
 
@@ -46,6 +51,8 @@ class Probes:
         self._dialer = dialer
         self._secret = secret
         self._random = random
+        self._alarm = asyncio.Event()
+        replicas.alarm = self._alarm.set
         self._seen: Snapshot | None = None
         self._probes: dict[Replica, Probe] = {}
         self._due: list[tuple[float, int, Probe]] = []
@@ -63,8 +70,9 @@ class Probes:
                 self._replicas.tick(now)
                 if self._seen is not self._replicas.surveyed:
                     self._enlist(now)
+                self._examine_suspects(now)
                 self._begin_due(now)
-                await asyncio.sleep(min(_PAUSE_SECONDS, self._rules.interval_seconds / 4))
+                await self._rest(min(_PAUSE_SECONDS, self._rules.interval_seconds / 4))
         finally:
             running = [*self._looking, *self._proving]
             for task in running:
@@ -72,6 +80,13 @@ class Probes:
             await asyncio.gather(*running, return_exceptions=True)
             for probe in self._probes.values():
                 probe.close()
+
+    async def _rest(self, seconds: float) -> None:
+        """So long, or until there is a suspect."""
+        self._alarm.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._alarm.wait()
 
     def _enlist(self, now: float) -> None:
         """Takes up the replicas of a new snapshot and drops those that are gone."""
@@ -106,6 +121,19 @@ class Probes:
         for probe in waiting:
             self._put(probe, now)
 
+    def _examine_suspects(self, now: float) -> None:
+        """Begins to examine those whose requests fail, in place of whatever probe of them is due or under way."""
+        for replica in tuple(self._replicas.suspects):
+            before = self._probes.get(replica)
+            if before is None or now < before.examined_at + EXAMINED_EVERY_SECONDS:
+                continue
+            if len(self._proving) >= PROOFS_AT_ONCE:
+                break
+            before.close()
+            self._probes[replica] = probe = Probe(replica, self._dialer, self._secret)
+            probe.examined_at = math.inf
+            self._begin(self._proving, probe, self._examine(probe))
+
     def _begin(self, running: set[asyncio.Task[None]], probe: Probe, work: Coroutine[None, None, None]) -> None:
         def end(task: asyncio.Task[None]) -> None:
             running.discard(task)
@@ -124,6 +152,13 @@ class Probes:
             self._replicas.probe_passed(probe.replica)
         elif reason:
             self._failed(probe, reason)
+
+    async def _examine(self, probe: Probe) -> None:
+        """Decides whether a suspect stays: its pages, and one real request."""
+        await self._look(probe)
+        if probe.replica.health.is_suspect and self._is_current(probe):
+            await self._prove(probe)
+        probe.examined_at = asyncio.get_running_loop().time()
 
     async def _prove(self, probe: Probe) -> None:
         reason = await _bounded(probe.prove(), self._proof_seconds, "Proof")

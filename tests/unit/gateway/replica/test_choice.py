@@ -72,12 +72,50 @@ def test_last_replica_can_be_out_too() -> None:
 
 def test_engine_s_status_decides() -> None:
     route = make_route(A, B)
-    for status, is_out in {200: False, 302: False, 400: False, 429: False, 499: False, 500: True, 503: True}.items():
+    for status, is_bad in {200: False, 302: False, 400: False, 429: False, 499: False, 500: True, 503: True}.items():
         replicas = make_replicas(route)
         for _ in range(3):
             replicas.began(A)
             replicas.answered(A, status)
-        assert (replicas.by_state()["out"] == 1) is is_out, status
+        assert [replica.backend for replica in replicas.suspects] == ([A] if is_bad else []), status
+
+
+def test_suspect_gets_requests_only_where_there_is_no_other_until_a_probe_has_decided() -> None:
+    """HEA-04"""
+    for balance in ("round-robin", "least-loaded"):
+        alone, beside = (replace(make_route(*backends), balance=balance) for backends in ((A,), (A, B)))
+        replicas = make_replicas(beside)
+        for _ in range(3):
+            replicas.began(A)
+            replicas.answered(A, 500)
+        assert {replicas.in_turn(beside)[0] for _ in range(99)} == {B}
+        use(replicas, alone)
+        assert {replicas.in_turn(alone)[0] for _ in range(9)} == {A}
+
+
+def test_probe_decides_about_a_suspect() -> None:
+    """HEA-04"""
+    route = make_route(A, B)
+    for decision, is_out in {"proven": False, "answered": False, "probe_failed": True, "gone": False}.items():
+        replicas = make_replicas(route)
+        for _ in range(3):
+            replicas.began(A)
+            replicas.answered(A, 500)
+        (suspect,) = replicas.suspects
+        match decision:
+            case "proven":
+                replicas.proven(suspect, 0.0)
+            case "answered":
+                replicas.began(A)
+                replicas.answered(A, 200)
+            case "probe_failed":
+                replicas.probe_failed(suspect, "NoAnswer")
+            case _:
+                use(replicas, make_route(B))
+        assert (not replicas.suspects, replicas.by_state()["out"] == 1) == (True, is_out), decision
+        assert replicas.by_state()["returning"] == 0
+        if not is_out and decision != "gone":
+            assert {replicas.in_turn(route)[0] for _ in range(2)} == {A, B}
 
 
 def test_refusals_and_callers_who_leave_say_nothing() -> None:

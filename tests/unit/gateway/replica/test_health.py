@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.gateway.replica.health import FIRST_SHARE, RETURN_SECONDS, Health
+from provisioner.gateway.replica.health import FIRST_SHARE, RETURN_SECONDS, SUSPECT_SHARE, Health
 
-EVENTS = st.lists(st.sampled_from(["answer", "failure", "good probe", "failed probe", "proof"]), max_size=40)
+EVENTS = st.lists(st.sampled_from(["answer", "error", "failure", "good probe", "failed probe", "proof"]), max_size=40)
 
 
 def after(event: str, health: Health, now: float = 0.0) -> Health:
@@ -17,13 +17,15 @@ def after(event: str, health: Health, now: float = 0.0) -> Health:
         case "answer":
             return health.after_answer()
         case "failure":
-            return health.after_failure("ServerError")
+            return health.after_failure("ConnectFailed")
+        case "error":
+            return health.after_error()
         case "good probe":
             return health.after_good_probe()
         case "failed probe":
             return health.after_failed_probe("Unhealthy")
         case _:
-            return health.after_proof(now) if health.wants_proof else health
+            return health.after_proof(now) if health.wants_proof or health.is_suspect else health
 
 
 def after_all(*events: str) -> Health:
@@ -39,6 +41,23 @@ def test_three_failures_in_a_row_take_a_replica_out(failure: str) -> None:
     """Ledger: HEA-04."""
     assert not after_all(failure, failure).is_out
     assert after_all(failure, failure, failure).is_out
+
+
+def test_three_errors_in_a_row_make_a_replica_suspect_and_a_probe_decides() -> None:
+    """HEA-04: what one caller sends may be at fault, and takes the replica from nobody else."""
+    errors = ["error"] * 3
+    assert not after_all("error", "error").is_suspect
+    suspect = after_all(*errors)
+    assert (suspect.is_suspect, suspect.is_out, suspect.share(0)) == (True, False, SUSPECT_SHARE)
+    assert after_all(*errors, "good probe").is_suspect
+    assert after_all(*errors, "failed probe") == Health(out_because="ServerError")
+    assert after_all(*errors, "good probe", "proof") == after_all(*errors, "answer") == Health()
+    assert after_all(*errors, "proof", "error", "error").is_suspect is False
+
+
+def test_a_suspect_that_does_not_answer_is_out() -> None:
+    assert after_all("error", "error", "error", "failure").is_out
+    assert after_all("error", "error", "failure").is_out
 
 
 def test_an_answer_between_failures_keeps_it_in() -> None:
@@ -80,20 +99,19 @@ def test_share_grows_evenly_from_a_tenth_to_the_whole() -> None:
 
 @given(EVENTS)
 def test_a_replica_goes_out_only_by_a_row_and_comes_back_only_by_a_proof(events: list[str]) -> None:
-    health, rows = Health(), {"failure": 0, "failed probe": 0}
+    health, requests, probes = Health(), 0, 0
     for event in events:
         before, health = health, after(event, health)
-        if event in rows:
-            rows[event] += 1
-        elif event == "answer":
-            rows["failure"] = 0
-        elif event == "good probe":
-            rows["failed probe"] = 0
+        requests = 0 if event == "answer" else requests + (event in ("failure", "error"))
+        probes = 0 if event == "good probe" else probes + (event == "failed probe")
         if health.is_out and not before.is_out:
-            assert rows[event] == 3
+            assert event != "error"
+            assert requests >= 3 or (event, probes) == ("failed probe", 3)
         if before.is_out and not health.is_out:
             assert (event, before.good_probes >= 2) == ("proof", True)
-            rows = {"failure": 0, "failed probe": 0}
+            probes = 0
+        if event == "proof" and not health.is_out:
+            requests = health.failed_requests
         assert health.is_out == (health.out_because is not None) == (health.share(0) == 0)
 
 
