@@ -33,8 +33,9 @@ test: $(VENV)/.dev ## the whole test suite (ARGS go to pytest)
 engines: ## build what some tests use when it is there: kube-apiserver, etcd, kubectl, Pulumi (needs Go; ARGS=helm)
 	$(PYTHON) tools/engines/build.py $(ARGS)
 
-soak: $(VENV)/.dev ## kill the processes at every boundary and in ROUNDS (10) random rounds, with leases as they are; ask the API at length; ten minutes of everything at the gateway
+soak: $(VENV)/.dev ## kill the processes at every boundary and in ROUNDS (10) random rounds, with leases as they are, and every verb at every moment; ask the API at length; ten minutes of everything at the gateway
 	TENANTRY_SOAK=$(ROUNDS) QUICK_LEASE=30 $(BIN)/python -m pytest tests/crash/test_processes.py $(ARGS)
+	TENANTRY_SOAK=$(ROUNDS) $(BIN)/python -m pytest tests/crash/test_every_verb.py tests/crash/test_endpoint_verbs.py tests/crash/test_changes.py tests/crash/test_operations_steps.py $(ARGS)
 	TENANTRY_EXAMPLES=100 $(BIN)/python -m pytest tests/contract/test_api_document.py
 	$(BIN)/python -m tests.gateway.soak 600
 
