@@ -1,9 +1,12 @@
-"""What every test shares: golden updates, and skips that CI does not accept."""
+"""What every test shares: files in memory, golden updates, and skips that CI does not accept."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,16 @@ settings.register_profile(
     "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=_EXAMPLES
 )
 settings.load_profile("any-machine")
+
+_MEMORY = Path("/dev/shm")  # Linux keeps its files in memory
+_MEMORY_BYTES = 4 * 2**30
+if (
+    "TMPDIR" not in os.environ
+    and _MEMORY.is_dir()
+    and not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC
+    and shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES
+):  # no throw-away database, of ours or of a program's, waits for a disk; child processes do as we do
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 REQUIRED = frozenset(filter(None, os.environ.get("TENANTRY_REQUIRE", "").split(",")))
 """Components that must be there: CI installs them, so a skip for want of one is a failure."""
