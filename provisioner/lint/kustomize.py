@@ -27,7 +27,8 @@ from provisioner.lint.kustomize_checks import (
     unlisted_message,
 )
 from provisioner.lint.kustomize_fields import field_faults, listed
-from provisioner.lint.merging import json_patched, merged
+from provisioner.lint.kustomize_names import lost_references
+from provisioner.lint.merging import json_patched, merged, unfit
 from provisioner.lint.values import items, look, mapping, text, texts
 from provisioner.lint.world import POD_TEMPLATES, Object
 
@@ -137,6 +138,8 @@ class Kustomizations:
             _joined(folder, written) in self._renaming for _, written in listed(document.value)
         ):
             self._renaming.add(folder)
+        for path, message, fix in lost_references(document, found):
+            self._note("kustomization-reference-not-renamed", document, path, message, fix=fix)
         if not is_whole:
             self._partial.add(folder)
         elif found:
@@ -183,6 +186,7 @@ class Kustomizations:
                 fix = "correct kind and name of the patch or of its target"
                 self._note("kustomization-patch-matches-nothing", document, path, message, fix=fix)
             self._check_containers(document, path, [one for one in found if id(one) in chosen], patch)
+            self._check_paths(document, path, [one for one in found if id(one) in chosen], patch)
             found = [_with_patch(one, patch) if id(one) in chosen else one for one in found]
         return found
 
@@ -236,6 +240,14 @@ class Kustomizations:
                 message = f"reading patch of {one.title}: it adds a container without image: {shown(name)}"
                 fix = f"name one of: {', '.join(container_names(one))[:200]}; or give the new container an image"
                 self._note("kustomization-patch-adds-container", document, path, message, fix=fix)
+
+    def _check_paths(self, document: Document, path: FieldPath, chosen: Sequence[Object], patch: Any) -> None:
+        """Note operations of JSON patches that fit nothing in what they are about."""
+        for one in chosen if isinstance(patch, list) else ():
+            if (lost := unfit(one.value, patch)) is not None:
+                message = f"patching {one.title}: it has nothing at this path: {shown(lost[1])}"
+                fix = "correct the path, or `add` what is above it first"
+                self._note("kustomization-patch-path-missing", document, path, message, fix=fix)
 
     def note_left_out(self, found: Mapping[str, Sequence[Object]]) -> None:
         """Note files with objects that stand beside a kustomization and are part of none; what is built is known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,9 +71,7 @@ def json_patched(value: Any, operations: list[Any]) -> Any:
     for operation in operations:
         if not isinstance(operation, Mapping) or not isinstance(operation.get("path"), str):
             continue
-        *around, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]] or [
-            ""
-        ]
+        *around, last = [_plain(part) for part in operation["path"].split("/")[1:]] or [""]
         holder = value
         for part in around:
             holder = _step(holder, part)
@@ -85,6 +84,31 @@ def json_patched(value: Any, operations: list[Any]) -> Any:
         elif isinstance(holder, list):
             _change_list(holder, last, kind, wanted)
     return value
+
+
+def unfit(value: Any, operations: list[Any]) -> tuple[int, str] | None:
+    """The place and path of the first operation of a JSON patch that fits nothing in a value; None where all fit.
+
+    Earlier operations are applied to a copy first, as they may make what later ones change (RFC 6902).
+    """
+    found = copy.deepcopy(value)
+    for place, operation in enumerate(operations):
+        if not isinstance(operation, Mapping) or not isinstance(operation.get("path"), str):
+            return None
+        *around, last = [_plain(part) for part in operation["path"].split("/")[1:]] or [""]
+        holder = found
+        for part in around:
+            holder = _step(holder, part)
+        is_there = _step(holder, last) is not None or (isinstance(holder, dict) and last in holder)
+        is_new = operation.get("op") == "add" and isinstance(holder, dict | list)
+        if operation.get("op") in ("add", "replace", "remove") and not is_there and not is_new and around:
+            return place, operation["path"]
+        found = json_patched(found, [operation])
+    return None
+
+
+def _plain(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")
 
 
 def _change_list(holder: list[Any], last: str, kind: Any, wanted: Any) -> None:

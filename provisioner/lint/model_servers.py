@@ -109,8 +109,10 @@ class Engine:
         flag = self.find(concept)
         if flag is not None:
             return flag.value
-        variable = self.profile.variables.get(concept)
-        return self.environment.get(variable) if variable else None
+        for variables in (self.profile.variables, self.profile.older):
+            if variables.get(concept) in self.environment:
+                return self.environment[variables[concept]]
+        return None
 
     def number(self, concept: str) -> float | None:
         """The value as a number, None where it is none."""

@@ -59,6 +59,8 @@ class Profile:
     """Concept -> the flags for it, long and short."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Concept -> the environment variable that says it too."""
+    older: Mapping[str, str] = field(default_factory=dict)
+    """Concept -> a second variable for it, that of older or other images."""
     switches: frozenset[str] = frozenset()
     """Flags that take no value."""
     paths: frozenset[str] | None = None
@@ -296,6 +298,7 @@ ENGINES: Mapping[EngineKind, Profile] = {
         port=None,
         flags={"port": ()},
         variables={"port": "NIM_SERVER_PORT"},
+        older={"port": "NIM_HTTP_API_PORT"},
         paths=frozenset(
             (
                 "/v1/health/ready",

@@ -11,11 +11,14 @@ from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.deliveries import tree_of
 from provisioner.lint.joins.generated import Generated, files_of, filled_applications
+from provisioner.lint.joins.selectors import selector
 from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.argocd._generators import KINDS, elements, generators, is_go, kinds
 from provisioner.lint.values import has_hole, items, literal, look, mapping, text, texts
 from provisioner.lint.world import Object, World
+
+_TYPE_LABEL = "argocd.argoproj.io/secret-type"
 
 
 def _sets(world: World) -> Iterator[tuple[Object, Mapping[str, Any]]]:
@@ -283,6 +286,27 @@ def applicationset_folder_unknown(world: World) -> Iterator[Hit]:
                     message = f"generating applications of {found.name}: there is no such folder: `{above}`"
                     where = ("spec", *path, *inner, "path")
                     yield Hit(at=found, path=where, message=message, fix=f"did you mean {near}?")
+
+
+@rule("applicationset-selects-no-cluster", Severity.WARNING)
+def applicationset_selects_no_cluster(world: World) -> Iterator[Hit]:
+    """A cluster generator selects none of the clusters that the folder shows.
+
+    It goes by the labels of the Secrets of type cluster. Without a match there is no Application, and nothing is
+    reported; clusters that the folder does not show may match.
+    """
+    clusters = [one.labels for one in world.of_kind("Secret") if one.labels.get(_TYPE_LABEL) == "cluster"]
+    for found, spec in _sets(world) if clusters else ():
+        for path, generator, _ in generators(spec):
+            chosen = selector(look(generator, "clusters", "selector"))
+            if chosen is None or not chosen.is_certain or chosen.is_empty:
+                continue
+            if not any(chosen.matches(labels) for labels in clusters):
+                message = f"generating applications of {found.name}: no cluster here is selected: `{chosen}`"
+                own = sorted(f"{key}={value}" for key, value in clusters[0].items() if key != _TYPE_LABEL)
+                fix = f"correct the selector: a cluster here has {', '.join(own) or 'no labels'}"
+                where = ("spec", *path, "clusters", "selector")
+                yield Hit(at=found, path=where, message=message, fix=fix)
 
 
 @rule("applicationset-generates-nothing", Severity.WARNING)

@@ -39,6 +39,27 @@ def patch_matches_nothing(world: World) -> Iterator[Hit]:
     yield from hits(world, "kustomization-patch-matches-nothing")
 
 
+@rule("kustomization-patch-path-missing", Severity.ERROR)
+def patch_path_missing(world: World) -> Iterator[Hit]:
+    """An operation of a JSON patch changes what is not there.
+
+    `replace` and `remove` need the field itself, `add` what is around it (RFC 6902). `kustomize build` stops: `doc is
+    missing path`.
+    """
+    yield from hits(world, "kustomization-patch-path-missing")
+
+
+@rule("kustomization-reference-not-renamed", Severity.ERROR)
+def reference_not_renamed(world: World) -> Iterator[Hit]:
+    """A kustomization renames an object, and an object that names it is of a kind in which kustomize follows no names.
+
+    namePrefix, nameSuffix and the hashes of generators change names, and kustomize follows them in built-in kinds only,
+    not in a ScaledObject's target, a LeaderWorkerSet's volumes or a route's parents. The old name leads nowhere.
+    `configurations` with `nameReference` teach it more.
+    """
+    yield from hits(world, "kustomization-reference-not-renamed")
+
+
 @rule("kustomization-unknown-field", Severity.ERROR)
 def unknown_field(world: World) -> Iterator[Hit]:
     """A kustomization has a field that kustomize does not know.

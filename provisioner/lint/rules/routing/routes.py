@@ -195,7 +195,8 @@ def route_match_twice(world: World) -> Iterator[Hit]:
     """Two rules match the same requests, and one of them never gets any.
 
     Within a route the first rule wins, between routes the older one, then the one whose name comes first (Gateway API,
-    HTTPRouteRule). The other seems to work until somebody wonders why its change does nothing.
+    HTTPRouteRule). The other seems to work until somebody wonders why its change does nothing. Two overlays of one base
+    that keep its hostname do so as well, where both attach to one Gateway.
     """
     seen: dict[str, list[_Taker]] = {}
     for route in routes(world, "HTTPRoute"):
@@ -237,7 +238,9 @@ class _Taker:
 
     def meets(self, other: _Taker) -> bool:
         """Whether both get the same requests: another rule, at the same listener or where one is at all of them."""
-        is_other = self.path != other.path if self.route is other.route else self.route.name != other.route.name
+        spaces = {self.route.namespace, other.route.namespace}
+        is_namesake = self.route.name == other.route.name and (len(spaces) == 1 or None in spaces)
+        is_other = self.path != other.path if self.route is other.route else not is_namesake
         same = all(
             one is None or two is None or one == two
             for one, two in ((self.section, other.section), (self.port, other.port))

@@ -182,9 +182,14 @@ def requirements(pod: PodTemplate) -> tuple[tuple[FieldPath, Requirement], ...]:
 
 def tolerates(pod: PodTemplate, taint: Mapping[str, Any]) -> bool:
     """Whether the pod may run in spite of a taint; a hole may become anything."""
+    return tolerated(look(pod.spec, "tolerations"), taint)
+
+
+def tolerated(tolerations: Any, taint: Mapping[str, Any]) -> bool:
+    """Whether a list of tolerations is, or may be, good for a taint."""
     if taint.get("effect") not in ("NoSchedule", "NoExecute") or isinstance(taint.get("key"), Hole):
         return True
-    for _, item in items(pod.spec, "tolerations"):
+    for item in tolerations if isinstance(tolerations, list) else ():
         effect, key = look(item, "effect"), look(item, "key")
         exists = look(item, "operator") == "Exists"
         if any(isinstance(value, Hole) for value in (effect, key, look(item, "value"), look(item, "operator"))):
@@ -195,7 +200,7 @@ def tolerates(pod: PodTemplate, taint: Mapping[str, Any]) -> bool:
         )
         if right_key and right_value and effect in (None, "", taint["effect"]):
             return True
-    return isinstance(look(pod.spec, "tolerations"), Hole)
+    return isinstance(tolerations, Hole)
 
 
 def candidates(world: World, pod: PodTemplate) -> tuple[Nodes, ...]:

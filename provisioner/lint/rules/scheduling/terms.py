@@ -14,6 +14,7 @@ from provisioner.lint.joins.pods import every_pod
 from provisioner.lint.joins.selectors import pod_labels, selector
 from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.scheduling._nodes import nodes
 from provisioner.lint.values import Hole, items, look, mapping, text, texts
 from provisioner.lint.world import PodTemplate, World
 
@@ -166,13 +167,22 @@ _CONFUSED = {
     "topology.kubernetes.io/node": "kubernetes.io/hostname",
 }
 """Labels under reserved domains that people write for others."""
+_BARE = {
+    "host": "kubernetes.io/hostname",
+    "hostname": "kubernetes.io/hostname",
+    "region": "topology.kubernetes.io/region",
+    "zone": "topology.kubernetes.io/zone",
+    "availability-zone": "topology.kubernetes.io/zone",
+}
+"""Topologies whose label people write without its domain."""
 
 
 @rule("node-label-misspelt", Severity.ERROR)
 def node_label_misspelt(world: World) -> Iterator[Hit]:
     """A pod asks for a node label under a reserved domain that does not exist, but is nearly one that does.
 
-    `nvidia.com/gpu.products`, `topology.kubernetes.io/zones`, `kubernetes.io/host-name`: no node ever has them.
+    `nvidia.com/gpu.products`, `topology.kubernetes.io/zones`, `kubernetes.io/host-name`: no node ever has them. The
+    same goes for a topologyKey `zone` or `hostname`, unless a node or pool of the folder has such a label.
     """
     for pod in every_pod(world):
         for path, key in _node_keys(pod):
@@ -180,6 +190,8 @@ def node_label_misspelt(world: World) -> Iterator[Hit]:
             known = [label.partition("/")[2] for label in _KNOWN_LABELS if label.partition("/")[0] == domain]
             near = meant(name, known) if name not in known else None
             right = f"{domain}/{near}" if near else _CONFUSED.get(key)
+            if path[-1] == "topologyKey" and not any(key in found.labels for found in nodes(world)):
+                right = right or _BARE.get(key)
             if right:
                 message = f"placing pod: no node has such a label: {shown(key)}"
                 yield Hit(at=pod.owner, path=path, message=message, fix=f"did you mean `{right}`?")

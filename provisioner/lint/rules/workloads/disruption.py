@@ -116,6 +116,25 @@ def _share(value: Any, most: int | None) -> int | None:
     return None
 
 
+@rule("budget-holds-the-fewest", Severity.WARNING)
+def budget_holds_the_fewest(world: World) -> Iterator[Hit]:
+    """A PodDisruptionBudget keeps as many pods as an autoscaler leaves, so in quiet hours no node can be drained.
+
+    minAvailable counts pods whatever the autoscaler wants: at its lower bound every eviction is refused, and node
+    upgrades and consolidation wait until load comes back.
+    """
+    for budget, found in _budgets(world):
+        pods = selected(world, found, budget.namespace)
+        owners = {id(pod.owner): pod.owner for pod in pods}
+        count = replicas(world, next(iter(owners.values()))) if len(owners) == 1 else None
+        least = look(budget.value, "spec", "minAvailable")
+        is_number = isinstance(least, int) and not isinstance(least, bool)
+        if count is not None and is_number and count.most > least >= count.least > 0:
+            message = f"draining nodes: the autoscaler goes down to {count.least}, and so many must stay: `{least}`"
+            fix = "use maxUnavailable: 1, or a lower bound above minAvailable"
+            yield Hit(at=budget, path=("spec", "minAvailable"), message=message, fix=fix)
+
+
 @rule("budgets-overlap", Severity.ERROR)
 def budgets_overlap(world: World) -> Iterator[Hit]:
     """Two PodDisruptionBudgets cover the same pods, and such pods cannot be evicted at all.

@@ -1,0 +1,191 @@
+"""Admission webhooks: whether the API server reaches and trusts them, and whom they are asked about.
+
+Sources: Kubernetes documentation, "Dynamic Admission Control" and its good practices; cert-manager's CA injector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from provisioner.catalog.fields import FieldPath, shown
+from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.selectors import NAMESPACE_NAME, equality, namespace_matches, selected, selector
+from provisioner.lint.rule import Hit, rule
+from provisioner.lint.values import has_hole, items, literal, look, mapping, whole
+from provisioner.lint.world import Object, World
+
+_KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+_INJECT = "cert-manager.io/inject-ca-from"
+_PORT = 443
+"""Where the API server asks if the configuration names no port."""
+_MAKERS = {"pods", "replicasets", "*", "*/*"}
+"""Resources without which a Deployment's pods cannot come back."""
+
+
+def _webhooks(world: World) -> Iterator[tuple[Object, FieldPath, Mapping[str, Any]]]:
+    for found in world.of_kind(*_KINDS):
+        for path, item in items(found.value, "webhooks"):
+            if isinstance(item, Mapping):
+                yield found, path, item
+
+
+def _service(item: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Name and namespace of the Service that answers, None where it is not known."""
+    service = mapping(item, "clientConfig", "service")
+    name, namespace = literal(service, "name"), literal(service, "namespace")
+    return (name, namespace) if name and namespace else None
+
+
+@rule("webhook-port-unknown", Severity.ERROR)
+def webhook_port_unknown(world: World) -> Iterator[Hit]:
+    """An admission webhook is asked at a port that its Service does not have.
+
+    The API server asks port 443 of the Service where `clientConfig.service.port` says nothing; every request that the
+    webhook is about then fails, or passes unseen with failurePolicy Ignore.
+    """
+    for found, path, item in _webhooks(world):
+        named = _service(item)
+        service = world.find("Service", named[0], namespace=named[1]) if named else None
+        ports = [whole(port, "port") for _, port in items(service.value, "spec", "ports")] if service else []
+        written = look(item, "clientConfig", "service", "port")
+        port = _PORT if written is None else written
+        if ports and None not in ports and isinstance(port, int) and port not in ports and service is not None:
+            message = f"asking webhook: {service.title} has no such port: `{port}`"
+            fix = f"write `port: {ports[0]}` under clientConfig.service, or let the Service offer {port}"
+            yield Hit(at=found, path=(*path, "clientConfig", "service"), message=message, fix=fix)
+
+
+@rule("webhook-service-unknown", Severity.ERROR)
+def webhook_service_unknown(world: World) -> Iterator[Hit]:
+    """An admission webhook names a Service that its namespace does not have, though the folder shows others there.
+
+    Every request that the webhook is about fails with `service … not found`, or passes unseen with failurePolicy
+    Ignore.
+    """
+    for found, path, item in _webhooks(world):
+        named = _service(item)
+        beside = [one.name for one in world.of_kind("Service") if named and one.namespace == named[1]]
+        near = nearest_name(named[0], beside) if named and named[0] not in beside else None
+        elsewhere = [one for one in world.of_kind("Service") if named and one.name == named[0]]
+        if named is None or named[0] in beside or any(one.namespace is None for one in elsewhere):
+            continue
+        if near or elsewhere:
+            message = f"asking webhook: namespace {named[1]} has no such Service: {shown(named[0])}"
+            fix = f"did you mean {near}?" if near else f"it is in namespace {elsewhere[0].namespace}"
+            yield Hit(at=found, path=(*path, "clientConfig", "service"), message=message, fix=fix)
+
+
+@rule("webhook-holds-up-itself", Severity.WARNING)
+def webhook_holds_up_itself(world: World) -> Iterator[Hit]:
+    """A webhook must be asked before its own pods are made.
+
+    With failurePolicy Fail and no selector that leaves its own namespace out, the pods that answer cannot be made while
+    none of them runs: after all nodes were replaced at once nothing starts any more. Leave the namespace out (good
+    practices for admission webhooks, "Prevent loops and deadlocks").
+    """
+    for found, path, item in _webhooks(world):
+        named = _service(item)
+        if named is None or item.get("failurePolicy", "Fail") != "Fail" or mapping(item, "objectSelector"):
+            continue
+        service = world.find("Service", named[0], namespace=named[1])
+        chosen = equality(mapping(service.value, "spec", "selector")) if service else None
+        if chosen is None or chosen.is_empty or not selected(world, chosen, named[1]) or not _makes_pods(item):
+            continue
+        if not _items(item, "matchConditions") and _asks_about(world, item, named[1]):
+            message = f"asking webhook {shown(str(item.get('name')))}: its own pods in {named[1]} wait for it"
+            fix = f"leave the namespace out by namespaceSelector: {NAMESPACE_NAME} NotIn [{named[1]}]"
+            yield Hit(at=found, path=path, message=message, fix=fix)
+
+
+def _items(item: Mapping[str, Any], name: str) -> list[Any]:
+    """The items of a list of a webhook."""
+    return [inner for _, inner in items(item, name)]
+
+
+def _makes_pods(item: Mapping[str, Any]) -> bool:
+    """Whether the webhook is asked before a pod is made."""
+    for written in _items(item, "rules"):
+        made = {str(one) for one in _items(written, "resources")}
+        if made & _MAKERS and {str(one) for one in _items(written, "operations")} & {"CREATE", "*"}:
+            return True
+    return False
+
+
+def _asks_about(world: World, item: Mapping[str, Any], namespace: str) -> bool:
+    """Whether the webhook is asked about what is made in a namespace, as far as the folder tells."""
+    found = selector(item.get("namespaceSelector"))
+    if found is None or found.is_empty:
+        return True
+    space = world.find("Namespace", namespace)
+    labels = {NAMESPACE_NAME: namespace, **(mapping(space.value, "metadata", "labels") if space else {})}
+    is_told = space is not None or found.keys <= {NAMESPACE_NAME}
+    is_told = is_told and all(key == NAMESPACE_NAME or space is not None for key, _, _ in found.expressions)
+    return is_told and found.is_certain and found.matches(labels)
+
+
+@rule("webhook-selects-no-namespace", Severity.WARNING)
+def webhook_selects_no_namespace(world: World) -> Iterator[Hit]:
+    """A webhook's namespaceSelector selects none of the namespaces that the folder shows.
+
+    Nothing complains: what was to be checked or changed is made as it is. Key and value must be those of the
+    Namespaces' own labels. Not said where the folder shows the webhook's own namespace alone.
+    """
+    for found, path, item in _webhooks(world):
+        chosen, named = selector(item.get("namespaceSelector")), _service(item)
+        others = any(named is None or space.name != named[1] for space in world.of_kind("Namespace"))
+        if others and chosen is not None and chosen.keys and namespace_matches(world, chosen) is False:
+            message = f"asking webhook: no namespace of the folder is selected: {shown(str(chosen))}"
+            fix = "correct the selector, or label the namespaces"
+            yield Hit(at=found, path=(*path, "namespaceSelector"), message=message, fix=fix)
+
+
+def _injected(world: World) -> Iterator[tuple[Object, FieldPath, str]]:
+    """Objects that cert-manager shall put a CA into, and what they name for it."""
+    for found in world.of_kind(*_KINDS, "CustomResourceDefinition", "APIService"):
+        written = found.annotations.get(_INJECT)
+        if written and not has_hole(written):
+            yield found, ("metadata", "annotations", _INJECT), written
+
+
+@rule("webhook-authority-unknown", Severity.ERROR)
+def webhook_authority_unknown(world: World) -> Iterator[Hit]:
+    """`cert-manager.io/inject-ca-from` names no Certificate.
+
+    Its value is `namespace/name` of a Certificate, not of the Secret that it writes. Otherwise `caBundle` stays empty
+    and the API server trusts the webhook as little as anybody: `x509: certificate signed by unknown authority`.
+    """
+    for found, path, written in _injected(world):
+        namespace, slash, name = written.partition("/")
+        here = [one for one in world.of_kind("Certificate") if one.namespace in (namespace, None)]
+        if not slash or not namespace or not name or "/" in name:
+            message = f"trusting webhook: what is named is no `namespace/name`: `{written}`"
+            yield Hit(at=found, path=path, message=message, fix="write namespace and name of the Certificate")
+        elif here and all(one.name != name for one in here):
+            writer = next((one.name for one in here if literal(one.value, "spec", "secretName") == name), None)
+            near = writer or nearest_name(name, [one.name for one in here])
+            message = f"trusting webhook: namespace {namespace} has no such Certificate: `{name}`"
+            fix = f"did you mean {namespace}/{near}?" if near else f"there is: {here[0].name}"
+            yield Hit(at=found, path=path, message=message, fix=fix)
+
+
+@rule("webhook-certificate-for-other-name", Severity.ERROR)
+def webhook_certificate_for_other_name(world: World) -> Iterator[Hit]:
+    """The certificate of a webhook is not for the name by which the API server asks it.
+
+    It asks `<service>.<namespace>.svc`, and refuses a certificate without this name.
+    """
+    for found, _, written in _injected(world):
+        namespace, _, name = written.partition("/")
+        certificate = world.find("Certificate", name, namespace=namespace)
+        names = _items(mapping(certificate.value, "spec"), "dnsNames") if certificate else []
+        if certificate is None or not names or any(not isinstance(one, str) or has_hole(one) for one in names):
+            continue
+        for path, item in items(found.value, "webhooks"):
+            named = _service(item) if isinstance(item, Mapping) else None
+            wanted = f"{named[0]}.{named[1]}.svc" if named else ""
+            if named and wanted not in names and f"*.{named[1]}.svc" not in names:
+                message = f"trusting webhook: {certificate.title} is not for: `{wanted}`"
+                fix = f"add {wanted} to its dnsNames"
+                where = (*path, "clientConfig", "service")
+                yield Hit(at=found, path=where, message=message, fix=fix)
