@@ -265,9 +265,7 @@ async def test_probe_reads_answers_of_every_form(make_stage: StageMaker, head: b
 
 
 @pytest.mark.parametrize("failure", ["status", "break", "first-byte", "idle"])
-async def test_requests_that_fail_take_a_replica_out_between_probes(
-    make_stage: StageMaker, failure: str
-) -> None:
+async def test_requests_that_fail_take_a_replica_out_between_probes(make_stage: StageMaker, failure: str) -> None:
     """Ledger: HEA-04."""
 
     async def fail(request: Received, writer: asyncio.StreamWriter) -> None:

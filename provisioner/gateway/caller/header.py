@@ -28,6 +28,7 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     )
 )
+_H2C = frozenset((b"upgrade", b"http2-settings"))
 _CREDENTIALS = frozenset((b"authorization", b"x-api-key", b"api-key", b"cookie"))
 _REWRITTEN = frozenset(
     (
@@ -106,6 +107,16 @@ def read_request_head(
     if b"content-type" in withheld:
         lines += (b"content-type: ", withheld[b"content-type"], b"\r\n")
     return lines, withheld
+
+
+def without_h2c(method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> bytes:
+    """The header block of a request that offers HTTP/2 beside its own protocol, without the offer, which a server may
+    ignore (RFC 9110, 7.8): Java's client makes it with every first request. Raises `RefusedError` (400) for any other
+    protocol, which the caller cannot do without."""
+    if [value.strip().lower() for name, value in fields if name == b"upgrade"] != [b"h2c"]:
+        raise RefusedError(malformed_http("it asks for another protocol"))
+    lines = [b"%b: %b\r\n" % field for field in fields if field[0] not in _H2C]
+    return b"%b %b HTTP/%b\r\n%b\r\n" % (method, target, version.encode(), b"".join(lines))
 
 
 def response_lines(fields: Sequence[Field]) -> tuple[list[bytes], Mapping[bytes, bytes]]:

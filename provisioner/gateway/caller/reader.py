@@ -14,7 +14,7 @@ import httptools
 
 from provisioner.gateway.body.form_body import FormBody
 from provisioner.gateway.body.request_body import begin_body
-from provisioner.gateway.caller.header import Field, caller_secret, expects_continue, read_request_head
+from provisioner.gateway.caller.header import Field, caller_secret, expects_continue, read_request_head, without_h2c
 from provisioner.gateway.caller.repetition import Repetition
 from provisioner.gateway.caller.request import Access, Request, find_page, find_service, plain_target
 from provisioner.gateway.datapath import DataPath
@@ -57,6 +57,8 @@ class RequestReader:
         self._missing_bytes = 0
         self._is_early = False
         self._target = b""
+        self._plain_head = b""
+        """That of a request whose caller would rather speak HTTP/2, without the wish: llhttp stops there."""
         self._fields: list[Field] = []
         self._credentials: tuple[bytes | None, bytes | None] = (None, None)
         self._access: Access | None = None
@@ -82,8 +84,9 @@ class RequestReader:
         self._fed_bytes = self.barren_bytes + len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            return malformed_http("it asks for another protocol")
+        except httptools.HttpParserUpgrade as stop:
+            self._parser = httptools.HttpRequestParser(self)
+            return self.feed(self._plain_head + data[stop.args[0] :])
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, RefusedError):
                 return error.__context__.refusal
@@ -133,7 +136,8 @@ class RequestReader:
         if version not in _VERSIONS:
             raise RefusedError(version_not_supported())
         if parser.should_upgrade():
-            raise RefusedError(malformed_http("it asks for another protocol"))
+            self._plain_head = without_h2c(parser.get_method(), target, version, fields)
+            return
         lines, withheld = read_request_head(fields, version=version, stays=self._path.stays)
         self.pending = request = Request()
         request.refusal = None
