@@ -26,7 +26,7 @@ from provisioner.admission.rules import Decision, World, judge
 from provisioner.admission.versions import needed_features
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import Tenancy, Tier
+from provisioner.catalog.tier import Tier
 from provisioner.domain.endpoint import EndpointRequest
 from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.domain.finding import Finding, Severity
@@ -115,7 +115,7 @@ def forecast_endpoint(raw: Any, *, catalog: Catalog, site: Site) -> Forecast:
     plan = make_plan(form.request, decision, site=assumed, endpoint_id=preview_id(raw))
     provider = plan.capacity.node_type.partition(".")[0]
     features = needed_features(decision.tier, assumed, provider=provider)
-    more = (*_check_site(plan, decision, assumed), *_check_served(decision.tier), *_check_queue(decision.tier, assumed))
+    more = (*_check_site(plan, decision, assumed), *_check_pool(plan), *_check_queue(decision.tier, assumed))
     return Forecast(plan=plan, findings=(*findings, *more), features=features)
 
 
@@ -164,11 +164,11 @@ def _check_site(plan: EndpointPlan, decision: Decision, site: Site) -> Iterator[
         yield Finding(reason=SITE_INCOMPLETE, message=message, field=field, hint=hint)
 
 
-def _check_served(tier: Tier) -> Iterator[Finding]:
-    if tier.tenancy is not Tenancy.ENDPOINT:
-        message = f"planning endpoint: `endpoint create` does not serve this tenancy yet: `{tier.tenancy.value}`"
-        hint = "create endpoints on tiers with a tenant cluster each"
-        yield Finding(reason="TenancyNotServed", message=message, field="tier", hint=hint, severity=Severity.WARNING)
+def _check_pool(plan: EndpointPlan) -> Iterator[Finding]:
+    if plan.is_alias:
+        message = f"planning endpoint: its replicas are those of pool `{plan.pool}`, whatever `scaling` says"
+        hint = f"the pool has to be there: `tenantry endpoint inspect {plan.pool}`"
+        yield Finding(reason="ServedByPool", message=message, field="scaling", hint=hint, severity=Severity.WARNING)
 
 
 def _check_queue(tier: Tier, site: Site) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.site import ANY_REGISTRY, Site
 from provisioner.catalog.tier import Tenancy, Tier
 from provisioner.domain.finding import Finding, unknown_name_hint
+from provisioner.domain.tenant import POOL_TENANT
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -95,7 +96,7 @@ def _lies_in(image: str, registry: str) -> bool:
     return registry == ANY_REGISTRY or image.startswith(tuple(prefix + end for end in ends))
 
 
-def check_custom(serving: ServingForm, tier: Tier) -> Iterator[Finding]:
+def check_custom(serving: ServingForm, tier: Tier, *, tenant: str | None) -> Iterator[Finding]:
     """Findings about what a customer brings to a tier that is not made for it."""
     brought = {"image": serving.image, "adapters": serving.adapters or None}
     for name, value in brought.items():
@@ -104,7 +105,7 @@ def check_custom(serving: ServingForm, tier: Tier) -> Iterator[Finding]:
             hint = "choose a tier with nodes of its own and a sandbox around each replica, such as `isolated`"
             yield Finding(reason="CustomCodeNotAllowed", message=message, field=f"serving.{name}", hint=hint)
     told = sorted(serving.given())
-    if tier.tenancy is Tenancy.POOL and told:
+    if tier.tenancy is Tenancy.POOL and tenant != POOL_TENANT and told:
         message = f"reading serving: endpoints of tier `{tier.name}` share a pool that serves as it was published"
         hint = "leave serving out, or choose a tier with a tenant cluster per endpoint"
         yield Finding(reason="PoolServesAsPublished", message=message, field=f"serving.{told[0]}", hint=hint)

@@ -10,16 +10,17 @@ from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.fields import shown
 from provisioner.catalog.offer import offered_models
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import Autoscaling, Tier
+from provisioner.catalog.tier import Autoscaling, Tenancy, Tier
 from provisioner.domain.finding import Finding, unknown_name_hint
 from provisioner.domain.tenant import POOL_TENANT
 
 
 def check_names(draft: Draft, catalog: Catalog, site: Site, tenant_tiers: Collection[str] | None) -> Iterator[Finding]:
     """Findings about names that nobody knows or that may not be used."""
-    if draft.tenant == POOL_TENANT:
-        message = f"reading tenant: the name is reserved: `{POOL_TENANT}`"
-        yield Finding(reason="ReservedName", message=message, field="tenant", hint="name another tenant")
+    if draft.tenant == POOL_TENANT and _is_without_pools(draft.tier, catalog):
+        message = f"reading tenant: `{POOL_TENANT}` has the pools of tiers that share them, and nothing else"
+        hint = "name another tenant, or a tier whose tenancy is `pool`"
+        yield Finding(reason="ReservedName", message=message, field="tenant", hint=hint)
     if draft.tier is not None and draft.tier not in catalog.tiers:
         yield unknown("tier", draft.tier, catalog.tiers)
     elif draft.tier is not None and tenant_tiers is not None and draft.tier not in tenant_tiers:
@@ -36,6 +37,11 @@ def check_names(draft: Draft, catalog: Catalog, site: Site, tenant_tiers: Collec
         yield Finding(reason="ModelArchived", message=message, field="model", hint=hint)
     if draft.name is not None and draft.tenant is not None:
         yield from _check_hostnames(draft.name, draft.tenant, site)
+
+
+def _is_without_pools(tier: str | None, catalog: Catalog) -> bool:
+    found = catalog.tiers.get(tier or "")
+    return found is not None and found.tenancy is not Tenancy.POOL
 
 
 def _check_hostnames(name: str, tenant: str, site: Site) -> Iterator[Finding]:

@@ -11,6 +11,8 @@ from provisioner.catalog.tier import NodeMode, NodePools, Routing, Scheduling, T
 from provisioner.domain.endpoint import EndpointRequest
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import (
+    LENT_NAMESPACE,
+    TENANT_GATEWAY,
     TENANT_NAMESPACE,
     Adapter,
     Address,
@@ -27,10 +29,11 @@ _POOL_NAME_LENGTH = 30
 
 
 def make_plan(request: EndpointRequest, decision: Decision, *, site: Site, endpoint_id: EndpointId) -> EndpointPlan:
-    """The plan of an admitted request."""
-    tier = decision.tier
+    """The plan of an admitted request. What the tenant `pool` asks for in a tier of pools is the pool itself, with its
+    id: there is one per region and, where the tier says so, model."""
+    tier, pool = decision.tier, _pool(request, decision)
     return EndpointPlan(
-        endpoint=endpoint_id,
+        endpoint=EndpointId(pool) if pool and request.tenant == POOL_TENANT else endpoint_id,
         name=request.name,
         tenant=request.tenant,
         team=request.team,
@@ -44,7 +47,7 @@ def make_plan(request: EndpointRequest, decision: Decision, *, site: Site, endpo
         address=_address(request, decision, site),
         quota=dict(sorted(tier.quota.items())),
         profile=site.profile,
-        pool=_pool(request, decision),
+        pool=pool,
         rollout=decision.rollout,
         limits=_limits(tier),
         traffic=request.traffic,
@@ -175,6 +178,7 @@ def _address(request: EndpointRequest, decision: Decision, site: Site) -> Addres
         url=f"{site.public.scheme}://{hostname}{port}/v1",
         tenant_domain=f"{_owner(request, decision.tier)}.{site.tenant_domain}",
         gateway_port=site.gateway.lent_port if is_lent else site.gateway.tenant_port,
+        gateway=(LENT_NAMESPACE, site.gateway.name) if is_lent else (TENANT_NAMESPACE, TENANT_GATEWAY),
     )
 
 

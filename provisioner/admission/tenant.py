@@ -12,6 +12,7 @@ from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import shown, validate_fields
 from provisioner.catalog.site import Site
+from provisioner.catalog.tier import Tenancy
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding, unknown_name_hint
 from provisioner.domain.tenant import POOL_TENANT, project_name
@@ -55,11 +56,12 @@ def admit_tenant(raw: Any, *, catalog: Catalog, site: Site) -> TenantRequest:
 
 def _check(form: TenantForm, *, catalog: Catalog, site: Site) -> list[Finding]:
     findings = []
-    if form.name == POOL_TENANT:
-        message = f"reading tenant: the name is reserved: `{form.name}`"
-        findings.append(Finding(reason="ReservedName", message=message, field="name", hint="choose another name"))
     for position, tier in enumerate(form.tiers):
         field = f"tiers[{position}]"
+        if form.name == POOL_TENANT and tier in catalog.tiers and catalog.tiers[tier].tenancy is not Tenancy.POOL:
+            message = f"reading tier: tenant `{form.name}` has the pools of tiers that share them, found {shown(tier)}"
+            hint = "choose another name, or tiers whose tenancy is `pool`"
+            findings.append(Finding(reason="ReservedName", message=message, field=field, hint=hint))
         if tier not in catalog.tiers:
             hint = unknown_name_hint(tier, catalog.tiers)
             message = f"reading tier: unknown {shown(tier)}"

@@ -14,10 +14,11 @@ from provisioner.api.unknown import check_team, unknown_tenant
 from provisioner.catalog.fields import shown
 from provisioner.domain.access import Principal
 from provisioner.domain.endpoint import EndpointRequest
-from provisioner.domain.errors import RejectedError, RetryableError
+from provisioner.domain.errors import NotFoundError, RejectedError, RetryableError
 from provisioner.domain.finding import Finding
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
+from provisioner.endpoints.pool import check_pool
 
 
 async def admit_request(
@@ -56,9 +57,20 @@ async def _admit(raw: Any, services: Services, endpoint_id: EndpointId) -> tuple
         findings = (*error.findings, *unknown, *await _taken_name(raw, services))
         raise _rejected(findings) from error
     plan = services.revised(admitted)
-    if findings := (*unknown, *services.refusals(plan)):
+    pool = await check_alias(plan, services)
+    if findings := (*unknown, *pool, *services.refusals(plan)):
         raise _rejected(findings)
     return request, plan
+
+
+async def check_alias(plan: EndpointPlan, services: Services) -> tuple[Finding, ...]:
+    """What is wrong with the pool of an endpoint that one is to serve."""
+    if not plan.is_alias or plan.pool is None:
+        return ()
+    try:
+        return check_pool(await services.store.endpoints.get(EndpointId(plan.pool)), plan)
+    except NotFoundError:
+        return check_pool(None, plan)
 
 
 async def require_ready_tenant(name: str, services: Services) -> None:

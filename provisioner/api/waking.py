@@ -26,6 +26,8 @@ async def wake(endpoint_id: EndpointId, services: Services, *, request_id: str) 
     """The operation that the gateway may wait for. NotFoundError; ConflictError for an endpoint that serves nothing,
     or that was drained."""
     endpoint = await services.store.endpoints.get(endpoint_id)
+    if endpoint.plan.is_alias:  # its pool has the replicas
+        endpoint = await services.store.endpoints.get(EndpointId(endpoint.plan.serving_id))
     going_on = await _going_on(endpoint, services)
     if going_on is not None:
         return going_on
@@ -48,7 +50,7 @@ async def wake(endpoint_id: EndpointId, services: Services, *, request_id: str) 
         submitted = await services.store.operations.submit(operation, endpoint=woken)
     except ConflictError:
         # Another gateway was quicker, or somebody changes the endpoint: that is what there is to wait for.
-        quicker = await _going_on(await services.store.endpoints.get(endpoint_id), services)
+        quicker = await _going_on(await services.store.endpoints.get(endpoint.id), services)
         if quicker is None:
             raise
         return quicker

@@ -15,6 +15,10 @@ from provisioner.domain.traffic import Traffic
 
 TENANT_NAMESPACE = "inference"
 """The namespace of the runtime inside a tenant cluster."""
+TENANT_GATEWAY = "tenant"
+"""The name of the tenant's own Gateway in that namespace."""
+LENT_NAMESPACE = "gateways"
+"""The namespace inside a tenant cluster that Gateways of the control plane cluster are lent into."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +130,16 @@ class RuntimePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """How it is reached: the customer's hostname and URL, and the domain of the replicas' own names."""
+    """How it is reached: the customer's hostname and URL, and the domain of the replicas' own names.
+
+    `gateway` is the Gateway that leads to the replicas, as the tenant cluster names it: namespace and name.
+    """
 
     hostname: str
     url: str
     tenant_domain: str
     gateway_port: int
+    gateway: tuple[str, str] = (TENANT_NAMESPACE, TENANT_GATEWAY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +166,21 @@ class EndpointPlan:
     limits: Mapping[str, int] = field(default_factory=dict)
     """What its tenant may send, by name, where the tier bounds it."""
     traffic: Traffic = field(default_factory=Traffic)
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether another endpoint, its pool, has the replicas that serve it: it is a route, keys and limits."""
+        return self.pool is not None and self.pool != self.endpoint
+
+    @property
+    def owns_tenant_cluster(self) -> bool:
+        """Whether its tenant cluster lives and dies with it."""
+        return self.tenancy == "endpoint" or self.pool == self.endpoint
+
+    @property
+    def orders_nodes(self) -> bool:
+        """Whether its plan says how many nodes there are; else they are lent, or come when pods wait."""
+        return "nodes" in self.placement.parameters
 
     @property
     def serving_id(self) -> str:

@@ -50,8 +50,10 @@ def derive_routes(
     per adapter under `<name>/<adapter>`.
 
     What was observed by another revision's plan, or not at all, leaves the `previous` routes as they are: when a
-    revision takes over, model name and backends change at once.
+    revision takes over, model name and backends change at once. What a pool serves has the backends of the pool.
     """
+    endpoints = tuple(endpoints)
+    pools = {endpoint.id: endpoint for endpoint in endpoints if endpoint.plan.pool == endpoint.id}
     known: dict[str, list[Route]] = {}
     for route in previous:
         known.setdefault(route.endpoint, []).append(route)
@@ -59,20 +61,28 @@ def derive_routes(
         route
         for endpoint in endpoints
         if endpoint.phase is not Phase.DELETING
-        for route in _routes_of(endpoint, serving.get(endpoint.id), known.get(endpoint.id, []))
+        for route in _routes_of(endpoint, _server_of(endpoint, pools), serving, known.get(endpoint.id, []))
     )
     return tuple(sorted(routes, key=lambda route: (route.tenant, route.alias)))
 
 
-def _routes_of(endpoint: Endpoint, seen: Serving | None, previous: Sequence[Route]) -> Iterator[Route]:
-    runtime, is_drained = endpoint.plan.runtime, endpoint.phase is Phase.DRAINED
+def _server_of(endpoint: Endpoint, pools: Mapping[EndpointId, Endpoint]) -> Endpoint:
+    """Whose replicas serve an endpoint: its pool's while that is there, else its own."""
+    return pools.get(EndpointId(endpoint.plan.serving_id), endpoint) if endpoint.plan.is_alias else endpoint
+
+
+def _routes_of(
+    endpoint: Endpoint, server: Endpoint, serving: Mapping[EndpointId, Serving], previous: Sequence[Route]
+) -> Iterator[Route]:
+    runtime, seen = server.plan.runtime, serving.get(server.id)
+    is_drained = Phase.DRAINED in (endpoint.phase, server.phase)
     if previous and (seen is None or seen.revision != runtime.revision):
         for route in previous:
-            yield replace(_under_terms(route, endpoint), backends=() if is_drained else route.backends)
+            yield replace(_under_terms(route, endpoint, server), backends=() if is_drained else route.backends)
         return
     told = seen or Serving(runtime.revision, runtime.served_model, (), adapter_names(runtime))
     # What was seen before bounds were lowered may name replicas that are about to go.
-    hosts = {endpoint.plan.replica_host(ordinal) for ordinal in range(runtime.max_replicas)}
+    hosts = {server.plan.replica_host(ordinal) for ordinal in range(runtime.max_replicas)}
     backends = tuple(backend for backend in told.backends if backend.host in hosts and not is_drained)
     for alias, model in ((endpoint.name, told.upstream_model), *((f"{endpoint.name}/{a}", a) for a in told.adapters)):
         route = Route(
@@ -85,10 +95,10 @@ def _routes_of(endpoint: Endpoint, seen: Serving | None, previous: Sequence[Rout
             kind=runtime.kind,
             hostname=endpoint.plan.address.hostname,
         )
-        yield _under_terms(route, endpoint)
+        yield _under_terms(route, endpoint, server)
 
 
-def _under_terms(route: Route, endpoint: Endpoint) -> Route:
+def _under_terms(route: Route, endpoint: Endpoint, server: Endpoint) -> Route:
     """The route with what holds for its callers, whichever revision serves. What was drained is not woken by them."""
     traffic = endpoint.plan.traffic
     return replace(
@@ -98,7 +108,7 @@ def _under_terms(route: Route, endpoint: Endpoint) -> Route:
         max_tokens=traffic.max_tokens,
         teams=() if endpoint.plan.team is None else (endpoint.plan.team,),
         group=_group_of(endpoint.plan),
-        can_wake=endpoint.plan.runtime.min_replicas == 0 and endpoint.phase is Phase.READY,
+        can_wake=server.plan.runtime.min_replicas == 0 and endpoint.phase is server.phase is Phase.READY,
     )
 
 

@@ -60,6 +60,7 @@ def laptop_site(*, repository: Path, client_ca: str, gateway_port: int, public_p
             class_name=GATEWAY_CLASS,
             tenant_class_name=GATEWAY_CLASS,
             tenant_port=gateway_port,
+            lent_port=gateway_port,
             issuer=ISSUER,
             client_ca=client_ca,
         ),

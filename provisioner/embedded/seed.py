@@ -15,6 +15,7 @@ from pathlib import Path
 
 from provisioner.catalog.site import Site
 from provisioner.domain.errors import RetryableError
+from provisioner.domain.tenant import POOL_TENANT
 from provisioner.embedded.controllers.api import Api, Json
 from provisioner.embedded.controllers.kinds import NAMESPACE
 
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 _LOCK_SECONDS = 2.0
 _MANAGER = "tenantry-embedded"
 _GATEWAY_CONTROLLER = "tenantry.io/embedded-gateway"
+_REPLICAS = "tenantry-replicas"
+_CLIENT_CA = "tenantry-client-ca"
 
 
 async def seed_cluster(api: Api, site: Site) -> None:
@@ -88,7 +91,20 @@ def seed_manifests(site: Site) -> list[Json]:
         ),
         _object(
             "gateway.networking.k8s.io/v1", "Gateway", gateway.name, gateway.namespace,
-            spec={"gatewayClassName": gateway.class_name, "listeners": [listener]},
+            spec={
+                "gatewayClassName": gateway.class_name,
+                "listeners": [listener, _replicas_listener(site)],
+                "tls": {"frontend": {"default": {}, "perPort": [_client_check(site)]}},
+            },
+        ),
+        _object("v1", "ConfigMap", _CLIENT_CA, gateway.namespace, data={"ca.crt": gateway.client_ca}),
+        _object(
+            "cert-manager.io/v1", "Certificate", _REPLICAS, gateway.namespace,
+            spec={
+                "secretName": _REPLICAS,
+                "dnsNames": [f"*.{POOL_TENANT}.{site.tenant_domain}"],
+                "issuerRef": {"group": "cert-manager.io", "kind": "ClusterIssuer", "name": gateway.issuer},
+            },
         ),
         _object(
             "v1", "Service", "tenantry-gateway", gateway.namespace,
@@ -96,6 +112,26 @@ def seed_manifests(site: Site) -> list[Json]:
         ),
         _object("cert-manager.io/v1", "ClusterIssuer", gateway.issuer, spec={"ca": {"secretName": "server-ca"}}),
     ]  # fmt: skip
+
+
+def _replicas_listener(site: Site) -> Json:
+    """Where replicas on lent nodes are reached."""
+    return {
+        "name": "replicas",
+        "hostname": f"*.{POOL_TENANT}.{site.tenant_domain}",
+        "port": site.gateway.lent_port,
+        "protocol": "HTTPS",
+        "tls": {"mode": "Terminate", "certificateRefs": [{"name": _REPLICAS}]},
+        "allowedRoutes": {
+            "namespaces": {"from": "Selector", "selector": {"matchLabels": {"tenantry.io/policies": "shared-nodes"}}}
+        },
+    }
+
+
+def _client_check(site: Site) -> Json:
+    """Nobody but holders of our client certificate comes in there."""
+    authorities = [{"group": "", "kind": "ConfigMap", "name": _CLIENT_CA}]
+    return {"port": site.gateway.lent_port, "tls": {"validation": {"caCertificateRefs": authorities}}}
 
 
 def _object(

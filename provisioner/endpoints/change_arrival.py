@@ -7,9 +7,10 @@ that the change cannot come to its end says so in its result, and the steps of `
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from provisioner.domain.conditions import Stage, StageName, current_stage
-from provisioner.domain.endpoint import Change
+from provisioner.domain.endpoint import Change, Endpoint
 from provisioner.domain.errors import InvariantError, RejectedError, RetryableError
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.change import Course, course_of, failure
@@ -17,6 +18,7 @@ from provisioner.endpoints.change_trees import head_of, push_both
 from provisioner.endpoints.draining import drain_revision
 from provisioner.endpoints.observe import Observation, observe, wanted_replicas
 from provisioner.endpoints.placing import apply_instance
+from provisioner.endpoints.pool import serving_plan
 from provisioner.endpoints.progress import load_endpoint, record_stages, wait_for, waited_seconds
 from provisioner.endpoints.refresh import ask_refresh
 from provisioner.endpoints.replicas import ensure_leases, remove_leases
@@ -42,6 +44,8 @@ async def prepare(attempt: EndpointAttempt) -> Done | Wait:
     world, endpoint = attempt.world, await load_endpoint(attempt)
     if endpoint.change is None:
         raise InvariantError(f"changing endpoint `{endpoint.id}`: nothing is wanted of it")
+    if endpoint.plan.is_alias:
+        return await _prepare_alias(attempt, endpoint, endpoint.change)
     before = Change(request=endpoint.request, plan=endpoint.plan)
     replicas, claims, parent = await asyncio.gather(
         _running(attempt, endpoint.plan), _claims(attempt, endpoint.plan), head_of(world, endpoint.plan)
@@ -55,6 +59,16 @@ async def prepare(attempt: EndpointAttempt) -> Done | Wait:
             findings=findings,
         )
     return Done(course.as_json())
+
+
+async def _prepare_alias(attempt: EndpointAttempt, endpoint: Endpoint, wanted: Change) -> Done:
+    """An alias has no pods: both sides are served as its pool serves, so that what the pool runs is no change of it."""
+    world = attempt.world
+    sides = [
+        replace(side, plan=await serving_plan(world, side.plan))
+        for side in (Change(request=endpoint.request, plan=endpoint.plan), wanted)
+    ]
+    return Done(Course(before=sides[0], after=sides[1], replicas=0, claims=0, parent="").as_json())
 
 
 async def enlarge(attempt: EndpointAttempt) -> Done | Wait:

@@ -63,6 +63,9 @@ async def restore(attempt: EndpointAttempt) -> Done | Wait:
     if course is None or not is_undone(attempt.operation):
         return Done()
     endpoint = await load_endpoint(attempt)
+    if endpoint.plan.is_alias:
+        await save_side(attempt, course.before)
+        return Done()
     is_late = waited_seconds(attempt) > arrival_seconds(course.before.plan)
     is_switched = _is_switched(endpoint, course)
     if not course.keeps_pods and (is_switched or course.replaces):
@@ -130,7 +133,7 @@ async def on_failed(attempt: EndpointAttempt, reason: str, message: str) -> None
     if endpoint.phase is not Phase.READY or endpoint.observed_generation == endpoint.generation:
         return
     course = course_of(attempt.operation)
-    if course is not None:
+    if course is not None and not endpoint.plan.is_alias:
         await _take_away(attempt, course, endpoint)
     await _close(attempt, endpoint)
 

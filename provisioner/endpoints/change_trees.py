@@ -19,10 +19,10 @@ Tree = Mapping[str, bytes]
 
 async def head_of(world: World, plan: EndpointPlan) -> str:
     """The commit that the endpoint's branch is at. RejectedError (`BranchMissing`) where there is none."""
-    head = await world.delivery.head(plan.endpoint)
+    head = await world.delivery.head(plan.serving_id)
     if head is None:
         raise RejectedError(
-            f"reading the delivery repository: it has no branch: {plan.endpoint}",
+            f"reading the delivery repository: it has no branch: {plan.serving_id}",
             reason="BranchMissing",
             hint="somebody removed it; put it back from a copy of the repository, or create the endpoint anew",
         )

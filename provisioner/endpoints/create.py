@@ -10,12 +10,15 @@ from dataclasses import replace
 
 from provisioner.delivery.interface import Commit
 from provisioner.domain.conditions import Stage, StageName, StageState, current_stage
-from provisioner.domain.endpoint import Phase
+from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.operation import OperationState
 from provisioner.endpoints import delete
+from provisioner.endpoints.change_trees import head_of
+from provisioner.endpoints.customer_cluster import CUSTOMER, ensure_customer_cluster, place_beside
 from provisioner.endpoints.observe import observe
 from provisioner.endpoints.placing import apply_instance
+from provisioner.endpoints.pool import check_pool, find_pool, serving_plan, unready_reason
 from provisioner.endpoints.progress import load_endpoint, patient, record_stages, save_endpoint, wait_for
 from provisioner.endpoints.publish import publish
 from provisioner.endpoints.refresh import ask_refresh
@@ -38,6 +41,8 @@ async def select_project(attempt: EndpointAttempt) -> Done | Wait:
             attempt, endpoint, (Stage(name=StageName.PROJECT, reason="TenantNotReady", message=message),)
         )
         return wait_for(attempt, "select_project", reason="TenantNotReady", message=message)
+    if plan.is_alias:
+        return await _select_pool(attempt, endpoint)
     findings = await find_refusals(world, plan)
     if findings:
         raise RejectedError(
@@ -50,9 +55,32 @@ async def select_project(attempt: EndpointAttempt) -> Done | Wait:
     return Done({"project": plan.placement.project})
 
 
+async def _select_pool(attempt: EndpointAttempt, endpoint: Endpoint) -> Done | Wait:
+    """Stage 1 of an alias: its pool is there, serves its model, and is in service."""
+    pool = await find_pool(attempt.world, endpoint.plan)
+    findings = check_pool(pool, endpoint.plan)
+    if pool is None or findings:
+        raise RejectedError(
+            f"selecting a pool for endpoint `{endpoint.name}`: {findings[0].message}",
+            reason=findings[0].reason,
+            hint=findings[0].hint,
+            findings=findings,
+        )
+    if pending := unready_reason(pool):
+        reason, message = pending
+        await record_stages(attempt, endpoint, (Stage(name=StageName.PROJECT, reason=reason, message=message),))
+        return wait_for(attempt, "select_project", reason=reason, message=message)
+    await record_stages(attempt, endpoint, (_done(StageName.PROJECT),))
+    return Done({"project": pool.plan.placement.project, "pool": str(pool.id)})
+
+
 async def deliver(attempt: EndpointAttempt) -> Done | Wait:
-    """Stage 2: the runtime's manifests stand on the endpoint's branch."""
+    """Stage 2: the runtime's manifests stand on the endpoint's branch, or on its pool's."""
     world, endpoint = attempt.world, await load_endpoint(attempt)
+    if endpoint.plan.is_alias:
+        sha = await head_of(world, endpoint.plan)
+        await record_stages(attempt, endpoint, (_done(StageName.DELIVERY),))
+        return Done({"branch": endpoint.plan.serving_id, "commit": sha})
     commit = Commit(
         branch=endpoint.id,
         files=world.pack.runtime_tree(endpoint.plan),
@@ -67,10 +95,13 @@ async def deliver(attempt: EndpointAttempt) -> Done | Wait:
 
 
 async def place(attempt: EndpointAttempt) -> Done | Wait:
-    """Stage 3: the tenant cluster and the customer's route are applied."""
+    """Stage 3: the tenant cluster and the customer's route are applied; a pool's tenant cluster is there."""
     world, endpoint = attempt.world, await load_endpoint(attempt)
     plan = endpoint.plan
-    await apply_instance(attempt, plan)
+    if plan.tenancy == CUSTOMER and (wait := await place_beside(attempt, plan)):
+        return wait
+    if plan.owns_tenant_cluster:
+        await apply_instance(attempt, plan)
     cluster = world.clusters.control_plane(plan.placement.control_plane)
     await attempt.guard()
     await cluster.apply(world.pack.customer_route(plan), kind=HTTP_ROUTE, fence=attempt.fence)
@@ -81,7 +112,11 @@ async def place(attempt: EndpointAttempt) -> Done | Wait:
 async def await_ready(attempt: EndpointAttempt) -> Done | Wait:
     """Stages 4 to 8, observed together: all must hold at the same time."""
     world, endpoint = attempt.world, await load_endpoint(attempt)
+    if endpoint.plan.is_alias:
+        return await _await_pool(attempt, endpoint)
     plan, commit = endpoint.plan, str(attempt.operation.result("deliver")["commit"])
+    if plan.tenancy == CUSTOMER and (wait := await ensure_customer_cluster(attempt, plan)):
+        return wait
     seen = await observe(world, plan)
     hopeless = derive_hopeless(seen)
     if hopeless:
@@ -97,6 +132,21 @@ async def await_ready(attempt: EndpointAttempt) -> Done | Wait:
         return wait_for(attempt, "await_ready", reason=unmet.reason, message=f"{unmet.name}: {unmet.message}")
     if not has_leases:
         return wait_for(attempt, "await_ready", reason="LeasesMissing", message="replicas have no leases yet")
+    return Done()
+
+
+async def _await_pool(attempt: EndpointAttempt, endpoint: Endpoint) -> Done | Wait:
+    """Stages 4 to 8 of an alias hold when they hold for its pool; its own is the customer's route."""
+    world = attempt.world
+    plan = await serving_plan(world, endpoint.plan)
+    pool = await find_pool(world, plan)
+    beside = pool.change.plan.workload if pool and pool.change else ""
+    seen = await observe(world, plan)
+    stages = derive_stages(plan, seen, commit=await head_of(world, plan), beside=beside)
+    await record_stages(attempt, endpoint, stages)
+    unmet = current_stage(stages)
+    if unmet:
+        return wait_for(attempt, "await_ready", reason=unmet.reason, message=f"{unmet.name}: {unmet.message}")
     return Done()
 
 

@@ -14,9 +14,16 @@ from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import NotFoundError, RetryableError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
+from provisioner.endpoints.customer_cluster import (
+    CUSTOMER,
+    Leave,
+    decide_leave,
+    remove_beside,
+    shared_branch,
+)
 from provisioner.endpoints.draining import drain_replicas
+from provisioner.endpoints.pool import aliases_of, told
 from provisioner.endpoints.progress import StepRun, load_endpoint, save_endpoint, wait_for
-from provisioner.endpoints.project import OWN_TENANT_CLUSTER
 from provisioner.endpoints.world import EndpointAttempt, World
 from provisioner.operations.step import Done, Step, Wait
 from provisioner.platform.application import INSTANCE_LABEL
@@ -37,6 +44,10 @@ async def withdraw(attempt: EndpointAttempt) -> Done | Wait:
     if endpoint is None:
         return Done()
     endpoint = await save_endpoint(attempt, endpoint, replace(endpoint, phase=Phase.DELETING))
+    if endpoint.plan.pool == endpoint.id and (
+        aliases := aliases_of(endpoint.id, await attempt.world.store.endpoints.list())
+    ):
+        return await _waiting(attempt, endpoint, "PoolInUse", f"the pool serves endpoints: {told(aliases)}")
     snapshot = await attempt.world.store.snapshots.current()
     if snapshot and any(route.endpoint == endpoint.id for route in snapshot.routes):
         message = "the route directory still names the endpoint"
@@ -54,17 +65,19 @@ async def drain(attempt: EndpointAttempt) -> Done | Wait:
 
 
 async def release(attempt: EndpointAttempt) -> Done | Wait:
-    """Tenant cluster, route, applications and capacity are gone from the control plane cluster."""
+    """Tenant cluster, route, applications and capacity are gone from the control plane cluster; a tenant cluster that
+    serves others stays."""
     endpoint = await _find(attempt)
     if endpoint is None:
         return Done()
     world, plan = attempt.world, endpoint.plan
     cluster = world.clusters.control_plane(plan.placement.control_plane)
     namespace = world.project_namespace(plan)
+    route = ObjectRef(HTTP_ROUTE, plan.endpoint, world.site.gateway.namespace)
     await attempt.guard()
-    await cluster.delete(ObjectRef(HTTP_ROUTE, plan.endpoint, world.site.gateway.namespace), fence=attempt.fence)
-    if plan.tenancy != OWN_TENANT_CLUSTER:
-        return Done()  # the tenant cluster is others' too
+    is_gone = await cluster.delete(route, fence=attempt.fence)
+    if not plan.owns_tenant_cluster and (left_to := await _leave(attempt, endpoint, [] if is_gone else [route.name])):
+        return left_to
     await attempt.guard()
     await cluster.delete(
         ObjectRef(VIRTUAL_CLUSTER_INSTANCE, plan.placement.tenant_cluster, namespace), fence=attempt.fence
@@ -73,7 +86,23 @@ async def release(attempt: EndpointAttempt) -> Done | Wait:
     if left:
         message = f"still there: {', '.join(left[:5])}" + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         return await _waiting(attempt, endpoint, "Reclaiming", message)
+    if plan.tenancy == CUSTOMER and await decide_leave(attempt, endpoint) is Leave.TAKE:
+        await attempt.guard()
+        await world.delivery.delete(shared_branch(plan.tenant, plan.tier))
     return Done({"leftovers": 0})
+
+
+async def _leave(attempt: EndpointAttempt, endpoint: Endpoint, left: list[str]) -> Done | Wait | None:
+    """Take the endpoint out of a tenant cluster that is not its own. None where that was the last in it."""
+    if endpoint.plan.tenancy == CUSTOMER:
+        left = [*left, *await remove_beside(attempt, endpoint.plan)]
+    if left:
+        return await _waiting(attempt, endpoint, "Reclaiming", f"still there: {', '.join(left[:5])}")
+    decided = Leave.LEAVE if endpoint.plan.is_alias else await decide_leave(attempt, endpoint)
+    if decided is Leave.WAIT:
+        message = "waiting for the customer's other endpoints, which go too"
+        return await _waiting(attempt, endpoint, "Reclaiming", message)
+    return Done({"leftovers": 0}) if decided is Leave.LEAVE else None
 
 
 async def clean(attempt: EndpointAttempt) -> Done | Wait:
@@ -82,8 +111,9 @@ async def clean(attempt: EndpointAttempt) -> Done | Wait:
     if endpoint is None:
         return Done()
     world = attempt.world
-    await attempt.guard()
-    await world.delivery.delete(endpoint.id)
+    if not endpoint.plan.is_alias:
+        await attempt.guard()
+        await world.delivery.delete(endpoint.id)
     await world.store.keys.revoke_endpoint(endpoint.id, world.clock.now())
     await world.store.endpoints.remove(endpoint.id, operation=attempt.operation.id, fence=attempt.fence)
     return Done()

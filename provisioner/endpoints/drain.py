@@ -6,6 +6,7 @@ It stays drained until it is warmed: what Argo CD heals does not bring replicas 
 from __future__ import annotations
 
 from provisioner.endpoints import standby
+from provisioner.endpoints.pool import of_own
 from provisioner.endpoints.progress import waiting_out
 from provisioner.endpoints.world import World
 from provisioner.operations.step import Step
@@ -20,8 +21,8 @@ STEPS: tuple[Step[World], ...] = (
 )
 
 CANCEL_STEPS: tuple[Step[World], ...] = (
-    Step(name="cancel_release", run=waiting_out(standby.cancel_release)),
-    Step(name="cancel_await", run=waiting_out(standby.cancel_await)),
+    Step(name="cancel_release", run=waiting_out(of_own(standby.cancel_release))),
+    Step(name="cancel_await", run=waiting_out(of_own(standby.cancel_await))),
     Step(name="cancel_readmit", run=waiting_out(standby.cancel_readmit)),
 )
 """What served before serves again, with replicas that have to load their model first where they were gone."""

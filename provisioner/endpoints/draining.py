@@ -13,7 +13,6 @@ from datetime import timedelta
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.observe import ENDPOINT_LABEL
-from provisioner.endpoints.project import OWN_TENANT_CLUSTER
 from provisioner.endpoints.workloads import workload_ref
 from provisioner.endpoints.world import EndpointAttempt
 from provisioner.operations.step import Done
@@ -59,7 +58,7 @@ async def resume_replicas(attempt: EndpointAttempt, plan: EndpointPlan) -> None:
 
 
 async def _drain(attempt: EndpointAttempt, plan: EndpointPlan, labels: Mapping[str, str]) -> Done | str:
-    if plan.tenancy != OWN_TENANT_CLUSTER or not await _is_reachable(attempt, plan) or _is_late(attempt):
+    if plan.is_alias or not await _is_reachable(attempt, plan) or _is_late(attempt):
         return Done()
     tenant = attempt.world.tenant(plan)
     try:

@@ -18,7 +18,7 @@ from provisioner.endpoints.workloads import workload_ref
 from provisioner.endpoints.world import World
 from provisioner.platform.application import INSTANCE_LABEL, ApplicationStatus, parse_application
 from provisioner.platform.instance import InstanceStatus, parse_instance
-from provisioner.platform.interface import Cluster, ObjectRef
+from provisioner.platform.interface import Cluster, Manifest, ObjectRef
 from provisioner.platform.kinds import (
     APPLICATION,
     GATEWAY,
@@ -36,8 +36,6 @@ from provisioner.platform.route import GatewayStatus, RouteStatus, parse_gateway
 from provisioner.platform.workload import WorkloadStatus, parse_workload
 from provisioner.probe.interface import ProbeResult
 
-TENANT_GATEWAY = "tenant"
-"""The name of the tenant's own Gateway in its namespace."""
 ENDPOINT_LABEL = "tenantry.io/endpoint"
 
 
@@ -78,7 +76,7 @@ async def observe(world: World, plan: EndpointPlan) -> Observation:
     instance, claims, applications, route = await asyncio.gather(
         control_plane.get(ObjectRef(VIRTUAL_CLUSTER_INSTANCE, placement.tenant_cluster, namespace)),
         control_plane.list(NODE_CLAIM, namespace=namespace),
-        control_plane.list(APPLICATION, namespace=namespace, labels={INSTANCE_LABEL: placement.tenant_cluster}),
+        _applications(control_plane, plan, namespace),
         control_plane.get(ObjectRef(HTTP_ROUTE, plan.endpoint, world.site.gateway.namespace)),
     )
     status = parse_instance(instance) if instance else None
@@ -94,14 +92,35 @@ async def observe(world: World, plan: EndpointPlan) -> Observation:
     )
 
 
+def runtime_application(plan: EndpointPlan) -> str:
+    """The name of the Application that carries the model server."""
+    return f"{plan.serving_id}-runtime"
+
+
 def wanted_replicas(plan: EndpointPlan) -> int:
     """How many replicas must serve before the endpoint is Ready; one that may sleep is created awake."""
     return max(1, plan.runtime.min_replicas)
 
 
+def gateway_ref(plan: EndpointPlan) -> ObjectRef:
+    """The Gateway that leads to the replicas, as the tenant cluster has it."""
+    namespace, name = plan.address.gateway
+    return ObjectRef(GATEWAY, name, namespace)
+
+
 def replica_backend(plan: EndpointPlan, ordinal: int, gateway_address: str) -> Backend:
-    """How one replica is reached: its own name on the tenant's Gateway."""
+    """How one replica is reached: its own name on the Gateway that leads to it."""
     return Backend(host=plan.replica_host(ordinal), address=f"{gateway_address}:{plan.address.gateway_port}")
+
+
+async def _applications(cluster: Cluster, plan: EndpointPlan, namespace: str) -> list[Manifest]:
+    """Those that the tenant cluster's template names, and the endpoint's own where it is none of them: beside others in
+    their customer's tenant cluster."""
+    named = cluster.list(APPLICATION, namespace=namespace, labels={INSTANCE_LABEL: plan.placement.tenant_cluster})
+    if plan.tenancy != "customer":
+        return await named
+    shared, own = await asyncio.gather(named, cluster.get(ObjectRef(APPLICATION, runtime_application(plan), namespace)))
+    return [*shared, *([own] if own else [])]
 
 
 async def _observe_tenant(world: World, plan: EndpointPlan) -> tuple[TenantObservation | None, str]:
@@ -113,7 +132,7 @@ async def _observe_tenant(world: World, plan: EndpointPlan) -> tuple[TenantObser
 
 
 async def _read_tenant(cluster: Cluster, plan: EndpointPlan, now: datetime) -> TenantObservation:
-    labels = {ENDPOINT_LABEL: str(plan.endpoint)}
+    labels = {ENDPOINT_LABEL: plan.serving_id}
     nodes, namespace, workload, pods = await asyncio.gather(
         cluster.list(NODE),
         cluster.get(ObjectRef(NAMESPACE, TENANT_NAMESPACE)),
@@ -121,7 +140,7 @@ async def _read_tenant(cluster: Cluster, plan: EndpointPlan, now: datetime) -> T
         cluster.list(POD, namespace=TENANT_NAMESPACE),
     )
     gateway, routes, leases = await asyncio.gather(
-        cluster.get(ObjectRef(GATEWAY, TENANT_GATEWAY, TENANT_NAMESPACE)),
+        cluster.get(gateway_ref(plan)),
         cluster.list(HTTP_ROUTE, namespace=TENANT_NAMESPACE, labels=labels),
         cluster.list(LEASE, namespace=TENANT_NAMESPACE, labels=labels),
     )

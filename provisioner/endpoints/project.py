@@ -15,17 +15,6 @@ from provisioner.domain.plan import EndpointPlan
 from provisioner.platform.interface import Manifest
 from provisioner.platform.nodes import belongs_to
 
-OWN_TENANT_CLUSTER = "endpoint"
-"""The tenancy in which a tenant cluster lives and dies with its endpoint."""
-
-
-def check_tenancy(plan: EndpointPlan) -> tuple[Finding, ...]:
-    """Whether the endpoint has a tenant cluster of its own, which is what creating one makes."""
-    if plan.tenancy == OWN_TENANT_CLUSTER:
-        return ()
-    message = f"reading tier: `{plan.tier}` has tenancy `{plan.tenancy}`, endpoints are made in: {OWN_TENANT_CLUSTER}"
-    return (Finding(reason="TenancyNotServed", message=message, field="tier", hint="choose another tier"),)
-
 
 def check_template(template: Manifest | None, plan: EndpointPlan) -> tuple[Finding, ...]:
     """Whether the template and the version that the plan names are published."""
@@ -59,7 +48,7 @@ def _allowed(spec: Mapping[str, Any], plan: EndpointPlan) -> Iterable[Finding]:
         message = f"project `{plan.placement.project}` does not allow template: {plan.placement.template}"
         yield Finding(reason="TemplateNotAllowed", message=message, field="tier", hint=hint)
     types = None if node_types is None else [str(entry.get("name")) for entry in node_types]
-    if not is_allowed(wanted, types):
+    if (types or plan.orders_nodes) and not is_allowed(wanted, types):  # who is lent nodes orders none
         message = f"project `{plan.placement.project}` does not allow node type: {wanted}"
         yield Finding(reason="NodeTypeNotAllowed", message=message, field="region", hint=hint)
 
@@ -74,7 +63,8 @@ def _quota(
     provider = plan.capacity.node_type.partition(".")[0]
     same_template = sum(1 for item in others if _template(item) == plan.placement.template)
     same_provider = sum(1 for claim in held if (claim.get("spec") or {}).get("providerRef") == provider)
-    nodes = plan.capacity.nodes + plan.capacity.burst_nodes  # what it may grow to, lest it cannot when it must
+    # What it may grow to, lest it cannot when it must; none where nodes are lent.
+    nodes = 0 if plan.pool and not plan.orders_nodes else plan.capacity.nodes + plan.capacity.burst_nodes
     wanted = {
         "virtualclusterinstances": len(others) + 1,
         f"virtualclusterinstances.template={plan.placement.template}": same_template + 1,

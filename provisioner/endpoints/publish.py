@@ -12,9 +12,11 @@ from datetime import timedelta
 
 from provisioner.domain.conditions import Stage, StageName, StageState
 from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import ApiKey, key_digest, visible_prefix
 from provisioner.domain.snapshot import Backend
 from provisioner.endpoints.observe import wanted_replicas
+from provisioner.endpoints.pool import serving_plan
 from provisioner.endpoints.progress import load_endpoint, record_stages, save_endpoint, wait_for
 from provisioner.endpoints.world import EndpointAttempt
 from provisioner.operations.step import Done, Wait
@@ -31,9 +33,9 @@ async def publish(attempt: EndpointAttempt) -> Done | Wait:
     if endpoint.phase is Phase.READY:
         return Done({"url": endpoint.plan.address.url})
     backends = await published(attempt, endpoint)
-    wanted = wanted_replicas(endpoint.plan)
+    wanted = wanted_replicas(await serving_plan(attempt.world, endpoint.plan))
     if len(backends) < wanted:
-        attempt.world.wake_reconciler(endpoint.id)
+        attempt.world.wake_reconciler(EndpointId(endpoint.plan.serving_id))
         message = f"live replicas in the snapshot: {len(backends)} of {wanted}"
         return await _unproven(attempt, endpoint, StageState.PENDING, "SnapshotPending", message)
     trouble = await prove(attempt, endpoint, backends)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from provisioner.domain.plan import EndpointPlan
-from provisioner.endpoints.stages import runtime_application
+from provisioner.endpoints.observe import runtime_application
 from provisioner.endpoints.world import EndpointAttempt
 from provisioner.platform.application import (
     REFRESH_ANNOTATION,

@@ -16,7 +16,7 @@ from provisioner.domain.errors import NotFoundError, RejectedError, RetryableErr
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.change_arrival import arrival_seconds
 from provisioner.endpoints.leases import lease_names, live_ordinals
-from provisioner.endpoints.observe import TENANT_GATEWAY, replica_backend
+from provisioner.endpoints.observe import gateway_ref, replica_backend
 from provisioner.endpoints.progress import load_endpoint, wait_for, waited_seconds, waiting_out
 from provisioner.endpoints.publish import published
 from provisioner.endpoints.replicas import ensure_leases, list_answering, list_leases
@@ -25,7 +25,7 @@ from provisioner.endpoints.workloads import workload_ref
 from provisioner.endpoints.world import EndpointAttempt, World
 from provisioner.operations.step import Done, Step, Wait
 from provisioner.platform.interface import Manifest, ObjectRef
-from provisioner.platform.kinds import GATEWAY, LEASE, POD
+from provisioner.platform.kinds import LEASE, POD
 from provisioner.platform.route import parse_gateway
 from provisioner.platform.workload import parse_pod
 
@@ -125,7 +125,7 @@ async def _unproven(attempt: EndpointAttempt, plan: EndpointPlan, pod: Manifest)
     name = _name(pod)
     leases, gateway = await asyncio.gather(
         list_leases(attempt, plan),
-        attempt.world.tenant(plan).get(ObjectRef(GATEWAY, TENANT_GATEWAY, TENANT_NAMESPACE)),
+        attempt.world.tenant(plan).get(gateway_ref(plan)),
     )
     if name not in {_name(lease) for lease in leases}:
         await ensure_leases(attempt, plan, set(lease_names(plan)) - {name})  # the next one's may be gone on purpose

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from provisioner.domain.conditions import Stage, StageName, StageState
 from provisioner.domain.plan import EndpointPlan
-from provisioner.endpoints.observe import Observation, TenantObservation, wanted_replicas
+from provisioner.endpoints.observe import Observation, TenantObservation, runtime_application, wanted_replicas
 from provisioner.platform.application import ApplicationStatus, ResourceHealth
 from provisioner.platform.condition import Condition
 
@@ -33,11 +33,6 @@ def derive_stages(plan: EndpointPlan, seen: Observation, *, commit: str, beside:
 def derive_hopeless(seen: Observation) -> Condition | None:
     """What no waiting cures (template or version missing, quota denied, node type not allowed), if anything."""
     return seen.instance.hopeless if seen.instance else None
-
-
-def runtime_application(plan: EndpointPlan) -> str:
-    """The name of the Application that carries the model server."""
-    return f"{plan.endpoint}-runtime"
 
 
 def _tenant_cluster(seen: Observation) -> Stage:
@@ -79,6 +74,8 @@ def _capacity(plan: EndpointPlan, seen: Observation) -> Stage:
         return Stage(name=name, state=_ERROR, reason=reason, message=(step and step.message) or failed.message)
     if refused:
         return Stage(name=name, state=_ERROR, reason=refused.reason or "NodesNotProvisioned", message=refused.message)
+    if not plan.orders_nodes:
+        return _on_nodes(plan, seen)
     joined = sum(1 for claim in seen.claims if claim.is_available)
     ready = sum(1 for node in seen.tenant.nodes if node.ready) if seen.tenant else 0
     if min(joined, ready) >= wanted:
@@ -87,6 +84,19 @@ def _capacity(plan: EndpointPlan, seen: Observation) -> Stage:
     reason = (waiting and waiting.reason) or ("NodeNotReady" if joined >= wanted else "WaitingForNodes")
     told = f"; {waiting.message}" if waiting and waiting.message else ""
     return Stage(name=name, reason=reason, message=f"nodes ready: {min(joined, ready)} of {wanted}{told}")
+
+
+def _on_nodes(plan: EndpointPlan, seen: Observation) -> Stage:
+    """Where nodes are lent, or come when pods wait for them: whether the pods have found some."""
+    name, wanted = StageName.CAPACITY, wanted_replicas(plan)
+    workload = seen.tenant.workload if seen.tenant else None
+    bound = sum(1 for pod in workload.pods if pod.bound) if workload else 0
+    if bound >= wanted:
+        return Stage(name=name, state=_DONE)
+    waiting = next((claim.pending for claim in seen.claims if claim.pending), None)
+    told = f"; {waiting.message}" if waiting and waiting.message else ""
+    reason = (waiting and waiting.reason) or "WaitingForNodes"
+    return Stage(name=name, reason=reason, message=f"replicas on nodes: {bound} of {wanted}{told}")
 
 
 def _argo_sync(plan: EndpointPlan, seen: Observation, commit: str, beside: str) -> Stage:
@@ -147,6 +157,8 @@ def _only_the_model_waits(
 
 def _gpus(plan: EndpointPlan, tenant: TenantObservation | None) -> Stage:
     name, capacity = StageName.ARGO_SYNC, plan.capacity
+    if not plan.orders_nodes:
+        return Stage(name=name, state=_DONE)  # pods that are on nodes have their GPUs
     wanted = capacity.gpus_per_replica * wanted_replicas(plan)
     if capacity.claim:
         what, offered = f"devices for {capacity.claim.device_class}", tenant.devices if tenant else 0
@@ -168,11 +180,11 @@ def _route(plan: EndpointPlan, seen: Observation) -> Stage:
         return _unmet_condition(name, route.unmet, f"HTTPRoute {route.name}")
     gateway = seen.tenant.gateway if seen.tenant else None
     if gateway is None:
-        return Stage(name=name, reason="GatewayMissing", message="the tenant's Gateway is not there yet")
+        return Stage(name=name, reason="GatewayMissing", message="the replicas' Gateway is not there yet")
     if gateway.unmet:
-        return _unmet_condition(name, gateway.unmet, "the tenant's Gateway")
+        return _unmet_condition(name, gateway.unmet, "the replicas' Gateway")
     if gateway.address is None:
-        return Stage(name=name, reason="AddressNotAssigned", message="the tenant's Gateway has no address yet")
+        return Stage(name=name, reason="AddressNotAssigned", message="the replicas' Gateway has no address yet")
     replicas = {found.hostnames[0]: found for found in seen.tenant.routes if found.hostnames} if seen.tenant else {}
     for ordinal in range(plan.runtime.max_replicas):
         found = replicas.get(plan.replica_host(ordinal))

@@ -19,6 +19,7 @@ from provisioner.endpoints.change_departure import PROOF_SECONDS
 from provisioner.endpoints.change_trees import head_of
 from provisioner.endpoints.draining import DRAIN_SECONDS, hold_replicas, resume_replicas
 from provisioner.endpoints.observe import observe, wanted_replicas
+from provisioner.endpoints.pool import serving_plan
 from provisioner.endpoints.progress import load_endpoint, save_endpoint, wait_for, waited_seconds
 from provisioner.endpoints.publish import prove as prove_from_outside
 from provisioner.endpoints.publish import published
@@ -42,6 +43,8 @@ _CUT_SECONDS = 1
 async def assess(attempt: EndpointAttempt) -> Done | Wait:
     """What the endpoint is now is known, for whoever has to put it back. Reads only."""
     endpoint = await load_endpoint(attempt)
+    if endpoint.plan.is_alias:
+        return Done({"phase": endpoint.phase.value, "replicas": 0})
     pods = await list_pods(attempt, endpoint.plan)
     commit = await head_of(attempt.world, endpoint.plan)
     return Done({"phase": endpoint.phase.value, "replicas": len(pods), "commit": commit})
@@ -61,6 +64,11 @@ async def stop(attempt: EndpointAttempt) -> Done | Wait:
     """No replica runs: each has finished what it served, or had its time."""
     endpoint = await load_endpoint(attempt)
     plan = endpoint.plan
+    if plan.is_alias:
+        if wait := await_gateways(attempt):
+            return wait
+        await save_endpoint(attempt, endpoint, replace(endpoint, reason="", message=""))
+        return Done()
     if await list_pods(attempt, plan):
         if wait := await_gateways(attempt):
             return wait
@@ -84,8 +92,8 @@ async def hold(attempt: EndpointAttempt) -> Done | Wait:
 
 async def await_replicas(attempt: EndpointAttempt) -> Done | Wait:
     """Stages 4 to 8 hold, and the replicas are registered; Leases that somebody removed are made again."""
-    endpoint, commit = await load_endpoint(attempt), str(attempt.operation.result("assess")["commit"])
-    plan = endpoint.plan
+    endpoint = await load_endpoint(attempt)
+    plan, commit = endpoint.plan, str(attempt.operation.result("assess")["commit"])
     seen = await observe(attempt.world, plan)
     await ask_refresh(attempt, plan, seen.applications, commit)
     if seen.tenant and seen.tenant.has_namespace:
@@ -106,8 +114,14 @@ async def await_replicas(attempt: EndpointAttempt) -> Done | Wait:
 async def readmit(attempt: EndpointAttempt) -> Done | Wait:
     """The endpoint is Ready, and gateways are told of its replicas."""
     endpoint = await load_endpoint(attempt)
-    endpoint = await save_endpoint(attempt, endpoint, replace(endpoint, phase=Phase.READY, reason="", message=""))
-    return await await_only(attempt, endpoint.plan, replicas=wanted_replicas(endpoint.plan)) or Done()
+    plan = await serving_plan(attempt.world, endpoint.plan)
+    await save_endpoint(attempt, endpoint, replace(endpoint, phase=Phase.READY, reason="", message=""))
+    wait = await await_only(attempt, plan, replicas=wanted_replicas(plan))
+    if wait and plan.is_alias and waited_seconds(attempt) > PROOF_SECONDS:
+        raise RejectedError(
+            f"waiting for pool `{plan.pool}`: {wait.message}", reason=wait.reason, hint=f"warm the pool: {plan.pool}"
+        )
+    return wait or Done()
 
 
 async def prove(attempt: EndpointAttempt) -> Done | Wait:
@@ -180,6 +194,8 @@ async def on_failed(attempt: EndpointAttempt, reason: str, message: str) -> None
     await save_endpoint(
         attempt, endpoint, replace(endpoint, phase=Phase(told["phase"]), reason=reason, message=message)
     )
+    if endpoint.plan.is_alias:
+        return
     try:
         if _was(attempt, Phase.DRAINED):
             await hold_replicas(attempt, endpoint.plan, 0)

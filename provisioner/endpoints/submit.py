@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from pydantic import TypeAdapter
 
+from provisioner.admission.alias import require_own_replicas
 from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Change, Endpoint, EndpointRequest, Phase
-from provisioner.domain.errors import ConflictError, RejectedError
+from provisioner.domain.errors import ConflictError
 from provisioner.domain.ids import Ids
 from provisioner.domain.operation import Json, Operation, OperationState, Verb
 from provisioner.domain.origin import Origin
 from provisioner.domain.plan import EndpointPlan
-from provisioner.endpoints.project import check_tenancy
 
 _REQUEST = TypeAdapter(EndpointRequest)
 
@@ -22,16 +22,7 @@ _REQUEST = TypeAdapter(EndpointRequest)
 def new_create(
     request: EndpointRequest, plan: EndpointPlan, *, origin: Origin, clock: Clock, ids: Ids
 ) -> tuple[Operation, Endpoint]:
-    """The pending operation and the endpoint's row, whose id is the plan's.
-
-    RejectedError for a tier in which endpoints are not made yet, before anything is stored.
-    """
-    if findings := check_tenancy(plan):
-        raise RejectedError(
-            f"creating endpoint `{plan.name}`: refused by tier: {plan.tier}",
-            reason=findings[0].reason,
-            findings=findings,
-        )
+    """The pending operation and the endpoint's row, whose id is the plan's."""
     operation = _operation(Verb.ENDPOINT_CREATE, plan, request, origin=origin, clock=clock, ids=ids)
     endpoint = Endpoint(
         id=plan.endpoint,
@@ -93,8 +84,11 @@ def new_operation(
     """The pending operation of a verb that changes nothing of what the endpoint is: warm, restart, rotate-key, drain.
     `asked` is what the caller may choose.
 
-    ConflictError that says why not, for an endpoint in a phase in which there is nothing to do it to.
+    ConflictError that says why not, for an endpoint in a phase in which there is nothing to do it to; RejectedError
+    (`PoolHasReplicas`) for a restart where a pool serves it.
     """
+    if verb is Verb.ENDPOINT_RESTART:
+        require_own_replicas(endpoint, "restarting")
     refused = None if _works_on_drained(verb, endpoint) else _UNCHANGEABLE.get(endpoint.phase)
     if refused:
         reason, why, hint = refused

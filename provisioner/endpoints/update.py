@@ -8,6 +8,7 @@ become ready is removed, and what served before serves on. An older request roll
 from __future__ import annotations
 
 from provisioner.endpoints import change_arrival, change_departure
+from provisioner.endpoints.pool import of_own
 from provisioner.endpoints.progress import waiting_out
 from provisioner.endpoints.world import World
 from provisioner.operations.step import Step
@@ -19,20 +20,20 @@ STEPS: tuple[Step[World], ...] = (
     Step(name="prepare", run=waiting_out(change_arrival.prepare)),
     Step(name="enlarge", run=waiting_out(change_arrival.enlarge)),
     Step(name="make_room", run=waiting_out(change_arrival.make_room)),
-    Step(name="deliver", run=waiting_out(change_arrival.deliver)),
-    Step(name="await_revision", run=waiting_out(change_arrival.await_revision)),
+    Step(name="deliver", run=waiting_out(of_own(change_arrival.deliver))),
+    Step(name="await_revision", run=waiting_out(of_own(change_arrival.await_revision))),
     Step(name="switch", run=waiting_out(change_departure.switch)),
     Step(name="prove", run=waiting_out(change_departure.prove)),
     Step(name="restore", run=waiting_out(change_departure.restore)),
     Step(name="drain", run=waiting_out(change_departure.drain)),
-    Step(name="tidy", run=waiting_out(change_departure.tidy)),
+    Step(name="tidy", run=waiting_out(of_own(change_departure.tidy))),
     Step(name="settle", run=waiting_out(change_departure.settle)),
 )
 
 CANCEL_STEPS: tuple[Step[World], ...] = (
     Step(name="cancel_restore", run=waiting_out(change_departure.restore)),
     Step(name="cancel_drain", run=waiting_out(change_departure.drain)),
-    Step(name="cancel_tidy", run=waiting_out(change_departure.tidy)),
+    Step(name="cancel_tidy", run=waiting_out(of_own(change_departure.tidy))),
     Step(name="cancel_settle", run=waiting_out(change_departure.settle)),
 )
 """From wherever the change came to, the old revision serves in the end, brought back if it was gone already."""

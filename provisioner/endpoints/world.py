@@ -24,6 +24,18 @@ class Rendering(Protocol):
         """The VirtualClusterInstance."""
         ...
 
+    def customer_instance(self, tenant: str, tier: str, *, control_plane: str) -> Manifest:
+        """The VirtualClusterInstance that a customer's endpoints share."""
+        ...
+
+    def tenant_tree(self, tenant: str, tier: str) -> Mapping[str, bytes]:
+        """The files of what they share in it, by path."""
+        ...
+
+    def application(self, plan: EndpointPlan) -> Manifest:
+        """The ArgoCDApplication of one of them."""
+        ...
+
     def customer_route(self, plan: EndpointPlan) -> Manifest:
         """The customer's HTTPRoute in the control plane cluster."""
         ...

@@ -19,9 +19,9 @@ from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.domain.route import Serving, adapter_names
 from provisioner.domain.snapshot import Backend
 from provisioner.endpoints.leases import live_ordinals
-from provisioner.endpoints.observe import ENDPOINT_LABEL, TENANT_GATEWAY, replica_backend
-from provisioner.platform.interface import Clusters, ObjectRef
-from provisioner.platform.kinds import GATEWAY, LEASE
+from provisioner.endpoints.observe import ENDPOINT_LABEL, gateway_ref, replica_backend
+from provisioner.platform.interface import Clusters
+from provisioner.platform.kinds import LEASE
 from provisioner.platform.route import parse_gateway
 
 _AT_ONCE = 16
@@ -38,7 +38,9 @@ class Sighting:
 
 def is_observed(endpoint: Endpoint) -> bool:
     """Whether an endpoint may have replicas: it is Ready, Drained (being warmed perhaps, so that its route is true from
-    the moment it is Ready), or being created with its tenant cluster up."""
+    the moment it is Ready), or being created with its tenant cluster up. An alias is served by its pool's."""
+    if endpoint.plan.is_alias:
+        return False
     if endpoint.phase in (Phase.READY, Phase.DRAINED):
         return True
     states = {stage.name: stage.state for stage in endpoint.stages}
@@ -73,7 +75,7 @@ async def _observe(clusters: Clusters, plan: EndpointPlan, clock: Clock) -> tupl
     cluster = clusters.tenant(placement.control_plane, placement.project, placement.tenant_cluster)
     leases, gateway = await asyncio.gather(
         cluster.list(LEASE, namespace=TENANT_NAMESPACE, labels={ENDPOINT_LABEL: str(plan.endpoint)}),
-        cluster.get(ObjectRef(GATEWAY, TENANT_GATEWAY, TENANT_NAMESPACE)),
+        cluster.get(gateway_ref(plan)),
     )
     address = parse_gateway(gateway).address if gateway else None
     if address is None:

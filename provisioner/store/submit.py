@@ -101,6 +101,10 @@ async def explain(
     if tenant is not None and await connection.scalar(select(TENANTS.c.name).where(TENANTS.c.name == tenant.name)):
         return _name_taken("tenant", tenant.name)
     if endpoint is not None:
+        if operation.verb is Verb.ENDPOINT_CREATE and await connection.scalar(
+            select(ENDPOINTS.c.id).where(ENDPOINTS.c.id == endpoint.id)
+        ):
+            return _name_taken("pool", endpoint.id)
         same_name = (ENDPOINTS.c.tenant == endpoint.tenant) & (ENDPOINTS.c.name == endpoint.name)
         if await connection.scalar(select(ENDPOINTS.c.id).where(same_name)):
             return _name_taken("endpoint", endpoint.name)

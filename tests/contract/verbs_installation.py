@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
@@ -91,10 +92,10 @@ class Installation:
         """The model servers that run."""
         return [str(lock.parent) for lock in (self.state / "pods").rglob("lock") if is_held(lock)]
 
-    async def create_tenant(self) -> Operation:
-        """Create tenant acme and wait."""
+    async def create_tenant(self, name: str = "acme", tier: str = "dedicated") -> Operation:
+        """Create a tenant and wait."""
         operation, tenant = tenant_submit.new_create(
-            "acme", "Acme", ("dedicated",), origin=origin("tenant"), clock=self.world.clock, ids=self.world.ids
+            name, name.title(), (tier,), origin=origin("tenant"), clock=self.world.clock, ids=self.world.ids
         )
         await self.store.operations.submit(operation, tenant=tenant)
         return await self.finish(operation.id)
@@ -233,8 +234,10 @@ class Installation:
 
 
 @asynccontextmanager
-async def installation(state: Path) -> AsyncIterator[Installation]:
-    """Everything up, the shipped tier published; at the end nothing runs any more."""
+async def installation(
+    state: Path, *, tier: str = "dedicated", changed: Mapping[str, object] = MappingProxyType({})
+) -> AsyncIterator[Installation]:
+    """Everything up, a shipped tier published with options of it `changed`; at the end nothing runs any more."""
     clock, faults = SystemClock(), Faults()
     async with AsyncExitStack() as stack:
         store = await open_store(f"sqlite:///{state}/store.sqlite", clock=clock)
@@ -249,10 +252,11 @@ async def installation(state: Path) -> AsyncIterator[Installation]:
         plane = await stack.enter_async_context(open_plane(options, clock=clock, faults=faults, engines=ENGINES))
         clusters = LightkubeClusters(state / "kubeconfig")
         stack.push_async_callback(clusters.close)
-        catalog = load_catalog()
+        shipped = load_catalog()
+        catalog = replace(shipped, tiers={**shipped.tiers, tier: shipped.tiers[tier].model_copy(update=dict(changed))})
         pack = compile_pack(catalog, plane.site)
-        cluster, objects = clusters.control_plane("control-plane"), pack.tier_objects("dedicated")
-        await publish(cluster, await propose(cluster, objects, tier="dedicated", fence=Fence(0)), fence=Fence(0))
+        cluster, objects = clusters.control_plane("control-plane"), pack.tier_objects(tier)
+        await publish(cluster, await propose(cluster, objects, tier=tier, fence=Fence(0)), fence=Fence(0))
         probe = HttpProbe(
             client_cert=state / "pki" / "client.crt",
             client_key=state / "pki" / "client.key",

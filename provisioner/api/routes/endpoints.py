@@ -26,6 +26,7 @@ from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.finding import Finding
 from provisioner.domain.operation import Operation
 from provisioner.domain.origin import Origin
+from provisioner.endpoints.pool import require_unused
 from provisioner.endpoints.submit import new_create, new_delete
 from provisioner.wire.endpoint import CustomerEndpointView, EndpointPage, EndpointView
 from provisioner.wire.operation import OperationView
@@ -144,6 +145,8 @@ async def _delete(endpoint: Endpoint, origin: Origin, if_match: str | None, serv
         if not current.state.is_final:
             return current
     require_match(endpoint, if_match)
+    if endpoint.plan.pool == endpoint.id:
+        require_unused(endpoint, await services.store.endpoints.list())
     operation, deleting = new_delete(endpoint, origin=origin, clock=services.clock, ids=services.ids)
     submitted = await services.store.operations.submit(operation, endpoint=deleting)
     services.wake_worker()

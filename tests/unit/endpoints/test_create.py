@@ -10,7 +10,7 @@ import pytest
 
 from provisioner.domain.conditions import StageName, StageState, current_stage
 from provisioner.domain.endpoint import Endpoint, Phase
-from provisioner.domain.errors import RejectedError, RetryableError
+from provisioner.domain.errors import RetryableError
 from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import OperationState
 from provisioner.domain.traffic import Traffic
@@ -35,13 +35,6 @@ async def test_create_runs_to_ready(laptop: Installation) -> None:
     assert row.observed_generation == row.generation
     assert {stage.state for stage in row.stages} == {StageState.DONE}
     assert done.result("publish") == {"url": "https://chat.acme.example.com/v1"}
-
-
-async def test_a_tier_in_which_no_endpoints_are_made_is_refused_before_anything_is_stored(laptop: Installation) -> None:
-    with pytest.raises(RejectedError) as raised:
-        await laptop.submit_create(replace(plan(), tenancy="pool"))
-    assert [(finding.reason, finding.field) for finding in raised.value.findings] == [("TenancyNotServed", "tier")]
-    assert await laptop.endpoint() is None
 
 
 async def test_one_request_has_its_effects_once_and_quota_is_asked_first(laptop: Installation) -> None:

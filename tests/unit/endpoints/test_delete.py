@@ -160,7 +160,7 @@ async def test_tenant_cluster_that_others_share_is_not_deleted(laptop: Installat
     pool = {"metadata": {"name": "pool-shared-local", "namespace": "p-acme-dedicated"}}
     laptop.platform.cluster.put(VIRTUAL_CLUSTER_INSTANCE, pool)
     laptop.platform.stands = True
-    pooled = replace(plan(), tenancy="pool", placement=shared)
+    pooled = replace(plan(), tenancy="pool", placement=shared, pool="pool-shared-local")
     made, row = new_create(
         endpoint().request, plan(), origin=origin("create"), clock=laptop.clock, ids=laptop.world.ids
     )

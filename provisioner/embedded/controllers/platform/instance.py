@@ -43,6 +43,7 @@ from provisioner.embedded.controllers.platform.config import (
     check_chart,
     parse_config,
 )
+from provisioner.embedded.controllers.platform.lending import lend
 from provisioner.embedded.controllers.platform.nodes import ensure_claims
 from provisioner.embedded.controllers.platform.template import resolve
 from provisioner.embedded.controllers.quota import allows_template, count_used, find_denial
@@ -198,6 +199,8 @@ class Instances:
             current.again_seconds = 0.0  # the tenant's API answers once this is written
             return
         await self._apply_objects(current, rendered)
+        tenant = current.cluster.tenant(project_of(current.namespace), current.name)
+        await lend(current.cluster, tenant.api, config, now=self._clock.now())
         current.conditions += [
             await ensure_applications(
                 current.cluster, current.instance, config, platform_namespace=self._platform_namespace

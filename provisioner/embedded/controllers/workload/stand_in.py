@@ -21,7 +21,7 @@ from provisioner.embedded.controllers.workload.pods import is_final, is_terminat
 
 NODE_NAME = "pretended"
 _MANAGER = "tenantry-embedded"
-_CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "500"}
+_CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "500", "nvidia.com/gpu": "8"}
 _NOTICE = "no container runs here: the embedded control plane stands in for image {image}"
 
 

@@ -1,0 +1,153 @@
+"""The tenant cluster that a customer's endpoints of one tier share: made with the first, given back with the last.
+
+Whoever makes an endpoint sees to it that the cluster is there and leaves its fence on it; whoever deletes one takes the
+cluster along when no row of another endpoint is on it. A row that comes after that look belongs to an operation that is
+taken up later, so its fence is higher: the deletion is refused, or it came first and the cluster is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from provisioner.delivery.interface import Commit
+from provisioner.domain.conditions import Stage, StageName
+from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.errors import RejectedError
+from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
+from provisioner.endpoints.observe import ENDPOINT_LABEL, runtime_application
+from provisioner.endpoints.placing import REQUEST_ID_ANNOTATION, apply_marked
+from provisioner.endpoints.progress import record_stages, wait_for
+from provisioner.endpoints.world import EndpointAttempt
+from provisioner.operations.step import Wait
+from provisioner.platform.fencing import stored_fence
+from provisioner.platform.instance import parse_instance
+from provisioner.platform.interface import ObjectRef
+from provisioner.platform.kinds import APPLICATION, LEASE, VIRTUAL_CLUSTER_INSTANCE
+
+CUSTOMER = "customer"
+"""The tenancy in which a customer's endpoints share a tenant cluster."""
+_LEFT = "Left"
+"""On the stage of the tenant cluster: the endpoint is out of it, and leaves it to others."""
+
+
+def shared_branch(tenant: str, tier: str) -> str:
+    """The branch of what the endpoints share, as the tier's template names it."""
+    return f"tenant-{tenant}-{tier}"
+
+
+async def ensure_customer_cluster(attempt: EndpointAttempt, plan: EndpointPlan) -> Wait | None:
+    """See to it that the cluster is there, with this operation's fence or a higher one on it. One that is there stays
+    as it is: another version of its template would restart what serves. What there is to wait for where it goes."""
+    world, ref = attempt.world, _instance_ref(attempt, plan)
+    cluster = world.clusters.control_plane(plan.placement.control_plane)
+    instance = await cluster.get(ref)
+    if instance is None:
+        await _deliver_shared(attempt, plan)
+        made = world.pack.customer_instance(plan.tenant, plan.tier, control_plane=plan.placement.control_plane)
+        await apply_marked(attempt, plan, made, kind=VIRTUAL_CLUSTER_INSTANCE)
+    elif instance["metadata"].get("deletionTimestamp"):
+        message = f"the customer's tenant cluster is going: {plan.placement.tenant_cluster}"
+        return wait_for(attempt, attempt.step, reason="TenantClusterLeaving", message=message)
+    elif parse_instance(instance).phase != "Ready":
+        await _deliver_shared(attempt, plan)
+    if instance is not None and stored_fence(instance) < attempt.fence and attempt.step == "place":
+        await attempt.guard()
+        await cluster.annotate(ref, {REQUEST_ID_ANNOTATION: attempt.operation.request_id}, fence=attempt.fence)
+    return None
+
+
+async def place_beside(attempt: EndpointAttempt, plan: EndpointPlan) -> Wait | None:
+    """The endpoint's Application stands beside those of its customer's other endpoints."""
+    if wait := await ensure_customer_cluster(attempt, plan):
+        return wait
+    await apply_marked(attempt, plan, attempt.world.pack.application(plan), kind=APPLICATION)
+    return None
+
+
+async def remove_beside(attempt: EndpointAttempt, plan: EndpointPlan) -> list[str]:
+    """Take the endpoint out of its customer's tenant cluster; the names of what is still there."""
+    name, namespace = runtime_application(plan), attempt.world.project_namespace(plan)
+    cluster = attempt.world.clusters.control_plane(plan.placement.control_plane)
+    await attempt.guard()
+    if not await cluster.delete(ObjectRef(APPLICATION, name, namespace), fence=attempt.fence):
+        return [f"{APPLICATION.kind} {name}"]
+    instance = await cluster.get(_instance_ref(attempt, plan))
+    if instance is None or parse_instance(instance).phase != "Ready":
+        return []  # what never came up holds nothing, and what is gone neither
+    tenant, left = attempt.world.tenant(plan), []
+    try:
+        for lease in await tenant.list(LEASE, namespace=TENANT_NAMESPACE, labels={ENDPOINT_LABEL: str(plan.endpoint)}):
+            ref = ObjectRef(LEASE, str(lease["metadata"]["name"]), TENANT_NAMESPACE)
+            await attempt.guard()
+            if not await tenant.delete(ref, fence=attempt.fence):
+                left.append(f"{LEASE.kind} {ref.name}")
+    except RejectedError:  # it is on its way out, with all that it holds
+        return []
+    return left
+
+
+class Leave(StrEnum):
+    """What an endpoint that goes does about its customer's tenant cluster."""
+
+    LEAVE = "leave"
+    """Others are in it: the one that goes last takes it along."""
+    WAIT = "wait"
+    """Only such are in it as go too, and it falls to this one to be the last."""
+    TAKE = "take"
+    """It is the last."""
+
+
+def derive_leave(endpoint: Endpoint, endpoints: Iterable[Endpoint]) -> Leave:
+    """What an endpoint that is being deleted does, by the rows of its tenant. Pure.
+
+    Of several that go at once the one with the greatest id waits for the others, so that exactly one is the last.
+    """
+    if _has_left(endpoint):
+        return Leave.LEAVE
+    here = _place(endpoint.plan)
+    others = [one for one in endpoints if one.id != endpoint.id and _place(one.plan) == here and not _has_left(one)]
+    if not others:
+        return Leave.TAKE
+    if any(other.phase is not Phase.DELETING or other.id > endpoint.id for other in others):
+        return Leave.LEAVE
+    return Leave.WAIT
+
+
+async def decide_leave(attempt: EndpointAttempt, endpoint: Endpoint) -> Leave:
+    """Decide it, and keep on the row that the endpoint has left."""
+    decided = derive_leave(endpoint, await attempt.world.store.endpoints.list(tenant=endpoint.tenant))
+    if decided is Leave.LEAVE and not _has_left(endpoint):
+        left = Stage(name=StageName.TENANT_CLUSTER, reason=_LEFT, message="others are in the tenant cluster")
+        await record_stages(attempt, endpoint, (left,))
+    return decided
+
+
+def _has_left(endpoint: Endpoint) -> bool:
+    return any(stage.name is StageName.TENANT_CLUSTER and stage.reason == _LEFT for stage in endpoint.stages)
+
+
+def _place(plan: EndpointPlan) -> tuple[str, str, str]:
+    placement = plan.placement
+    return placement.control_plane, placement.project, placement.tenant_cluster
+
+
+async def _deliver_shared(attempt: EndpointAttempt, plan: EndpointPlan) -> None:
+    """What the endpoints share stands on its branch. Whoever was quicker pushed the same."""
+    world, branch = attempt.world, shared_branch(plan.tenant, plan.tier)
+    if await world.delivery.head(branch) is not None:
+        return
+    commit = Commit(
+        branch=branch,
+        files=world.pack.tenant_tree(plan.tenant, plan.tier),
+        parent=None,
+        message=f"Create the tenant cluster of {plan.tenant}, tier {plan.tier}\n\nOperation: {attempt.operation.id}\n",
+        at=attempt.operation.created_at,
+    )
+    await attempt.guard()
+    await world.delivery.push(commit)
+
+
+def _instance_ref(attempt: EndpointAttempt, plan: EndpointPlan) -> ObjectRef:
+    namespace = attempt.world.project_namespace(plan)
+    return ObjectRef(VIRTUAL_CLUSTER_INSTANCE, plan.placement.tenant_cluster, namespace)
