@@ -91,8 +91,8 @@ def unknown_model(alias: str) -> Refusal:
 
 
 def unknown_path() -> Refusal:
-    """404 for a path outside `/v1/`."""
-    return Refusal(404, "unknown_path", "The path does not exist: requests go to /v1/….")
+    """404 for a path outside `/v1/`, or one at which there is nothing to be had."""
+    return Refusal(404, "unknown_path", "The path does not exist: requests are sent by POST to paths below /v1/.")
 
 
 def method_not_allowed(allowed: str) -> Refusal:

@@ -40,10 +40,13 @@ class PartScanner:
 
     def __init__(self, content_type: bytes) -> None:
         """Raises `BodyError` for a content type without a usable boundary."""
-        boundary = _BOUNDARY.search(content_type)
-        if boundary is None:
-            raise BodyError("its content type names no boundary")
-        self._opening = b"--" + (boundary[1] or boundary[2])
+        boundaries = _BOUNDARY.findall(content_type)
+        if len(boundaries) != 1:
+            raise BodyError(
+                "its content type names two boundaries" if boundaries else "its content type names no boundary"
+            )
+        quoted, plain = boundaries[0]
+        self._opening = b"--" + (quoted or plain)
         self._delimiter = b"\r\n" + self._opening
         self._at = _At.START
         self._window = b""

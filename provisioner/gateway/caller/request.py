@@ -153,8 +153,8 @@ def plain_target(target: bytes) -> bytes:
 def find_service(method: bytes, target: bytes) -> Service:
     """Who answers `method` on the path of `target`.
 
-    Raises `RefusedError`: 404 for a path outside `/v1/` or one that could be read as another one, 405 for a method that
-    the path does not take.
+    Raises `RefusedError`: 404 for a path outside `/v1/`, one that could be read as another one, or one of which nothing
+    is known but that it may take POST; 405 for a method that the path does not take.
     """
     found = _look_up(method, target)
     if isinstance(found, Service):
@@ -178,7 +178,7 @@ def _look_up(method: bytes, target: bytes) -> Service | Refusal:
     is_models = path == MODELS_PATH or path.startswith(MODELS_PATH + b"/")
     allowed = _MODELS_METHODS if is_models else _OTHER_METHODS
     if method.decode() not in allowed:
-        return method_not_allowed(", ".join(allowed))
+        return method_not_allowed(", ".join(allowed)) if is_models or path in _KINDS else unknown_path()
     if method == b"OPTIONS":
         return Service.OPTIONS
     return Service.MODELS if is_models else Service.REPLICA

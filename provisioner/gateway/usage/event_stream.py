@@ -1,8 +1,8 @@
 """Reads what an answer in events used (server-sent events, WHATWG HTML 9.2), while it passes.
 
-Events may be cut anywhere and end their lines with LF or CRLF; an event ends with an empty line, the last one with the
-answer. A piece of whole events that tells nothing of interest, as nearly all are, is only searched for two words. With
-`hides_usage` the extra event that the gateway has asked for is taken out and all else passes byte for byte: an event
+Events may be cut anywhere and end their lines with LF, CRLF or CR; an event ends with an empty line, the last one with
+the answer. A piece of whole events that tells nothing of interest, as nearly all are, is only searched for two words.
+With `hides_usage` the extra event that the gateway has asked for is taken out and all else passes byte for byte: an event
 that is not complete yet is held back then, as long as it may become that one. Made by `answer`. Pure.
 """
 
@@ -22,7 +22,9 @@ _HELD_BYTES = 64 * 1024
 """An event beyond this is read in pieces, and is not the extra one, which has some hundred bytes."""
 
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
-_EVENT_END = re.compile(rb"\n\r?\n")
+_EVENT_END = re.compile(rb"\n\r?\n|\r\r\n|[\r\n]\r(?=[^\n])")
+"""Two line ends; a CR is one alone once it is known that no LF follows."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _USAGE = re.compile(rb'"usage"(?!\s*+:\s*+null\b)')
 _FINISH = re.compile(rb'"finish_reason"(?!\s*+:\s*+null\b)')
 
@@ -77,9 +79,12 @@ class EventStream:
             begin = start = end.end()
         del rest[:begin]
         if self._long is not None or len(rest) > _HELD_BYTES:
-            self._long = self._long or LongEvent()
             seen = bytes(rest[:-2])
-            self._long.feed(seen)
+            if self._long is None:
+                self._long = LongEvent()
+                self._long.feed(seen.removeprefix(_BYTE_ORDER_MARK))
+            else:
+                self._long.feed(seen)
             passed.append(seen)
             del rest[:-2]
         self.is_between_events = self._long is None and (self._hides_usage or not rest)
@@ -109,8 +114,9 @@ class EventStream:
 
 
 def _message(event: bytes) -> dict[str, Any] | None:
-    """The JSON object that an event carries; None for one that carries none."""
-    data = b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
+    """The JSON object that an event carries; None for one that carries none. The first may begin with a mark."""
+    lines = event.removeprefix(_BYTE_ORDER_MARK).splitlines()
+    data = b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
     try:
         message = from_json(data, cache_strings="keys")
     except ValueError:

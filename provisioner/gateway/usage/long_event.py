@@ -33,7 +33,7 @@ class LongEvent:
                 return
             if self._is_data:
                 self._scanner.feed(line)
-            if line.endswith(b"\n"):
+            if line.endswith((b"\n", b"\r")):
                 self._is_data = None
         self._line = b""
 

@@ -203,6 +203,8 @@ AMBIGUOUS = [
     [
         (form((named(b"model"), b"chat")), b"multipart/form-data"),
         (form((named(b"model"), b"chat")), b"multipart/form-data; boundary=other"),
+        (form((named(b"model"), b"chat")), b"multipart/form-data; boundary=edge; boundary=other"),
+        (form((named(b"model"), b"chat")), b'multipart/form-data; boundary=edge; Boundary="edge"'),
         (form((named(b"model"), b"chat"))[:-10], TYPE),
         (form((named(b"model"), b"\xff")), TYPE),
         (b"--edge\r\n" + named(b"model") + b"\r\n\r\n--edge--", TYPE),

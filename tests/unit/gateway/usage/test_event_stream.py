@@ -182,6 +182,24 @@ def test_it_is_between_events_where_what_the_caller_has_got_ends_one(
         assert reader.is_between_events == (got in ends)
 
 
+@settings(max_examples=60, deadline=None)
+@given(end=st.sampled_from([b"\n", b"\r\n", b"\r"]), mark=st.sampled_from([b"", b"\xef\xbb\xbf"]), places=CUTS)
+@example(end=b"\r", mark=b"\xef\xbb\xbf", places=list(range(400)))
+def test_lines_may_end_with_cr_alone_and_the_answer_begin_with_a_mark(
+    end: bytes, mark: bytes, places: Sequence[int]
+) -> None:
+    """MET-06: as the standard of such streams has it."""
+    before, after = mark + event(HELLO, end) + b": ok" + end + end, event(last(), end) + b"data: [DONE]" + end + end
+    reader = stream(hides_usage=True)
+    assert passed(reader, cut(before + event(EXTRA, end) + after, places)) == before + after
+    assert reader.tokens == Tokens(11, 2**39 - 7, "stop")
+    assert reader.has_content
+    long = {"type": "response.completed", "response": {"t": "x" * 70_000, "usage": {"input_tokens": 5}}}
+    reader = stream()
+    assert passed(reader, cut(mark + event(long, end), places)) == mark + event(long, end)
+    assert reader.tokens.prompt == 5
+
+
 def test_unfinished_last_event_is_told_by_the_end_of_the_answer() -> None:
     text = CHAT + event(EXTRA)[:-2]
     reader = stream(hides_usage=True)
