@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -168,13 +168,19 @@ async def _answer_validation_error(request: Request, error: Exception) -> Respon
     findings = tuple(
         Finding(
             reason="InvalidValue",
-            message=f"reading parameter: {detail['msg'].lower()}, found {shown(str(detail.get('input')))}",
+            message=f"reading parameter: {_told(detail)}, found {shown(str(detail.get('input')))}",
             field=str(detail["loc"][-1]),
         )
         for detail in details
     )
     wrong = RejectedError("reading parameters: not as they should be", reason="InvalidRequest", findings=findings)
     return problem_response(wrong, request_id=request.state.request_id)
+
+
+def _told(detail: Mapping[str, Any]) -> str:
+    """What the framework says of a parameter, as we say it."""
+    told: str = detail["msg"].removeprefix("Value error, ")
+    return told[:1].lower() + told[1:]
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""Reads the body of a request, JSON or YAML: bounded, UTF-8, no duplicate names, no NaN, no bottomless nesting."""
+"""Reads the body of a request, JSON or YAML: bounded in bytes and in time, UTF-8, no duplicate names, no NaN, no
+bottomless nesting."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from dataclasses import replace
@@ -15,8 +17,12 @@ from provisioner.catalog.fields import shown, validate_fields
 from provisioner.domain.errors import RejectedError
 
 MAX_BODY_BYTES = 1024 * 1024
+BODY_SECONDS = 30.0
+"""How long a body may take to come: it is at most a mebibyte."""
+
 _JSON_TYPES = ("application/json",)
 _YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", *_JSON_TYPES)
+_AS_IT_IS = "identity"
 _BODY = "body"
 """Stands where messages name a file."""
 
@@ -24,12 +30,24 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 async def read_body(request: Request) -> bytearray:
-    """The bytes of the body. Raises RejectedError `BodyTooLarge`."""
+    """The bytes of the body. Raises RejectedError `BodyTooLarge`, before they come where the request says how many they
+    are, `BodyTooSlow`, or `UnsupportedMediaType` for one that is compressed."""
+    encoding = request.headers.get("Content-Encoding", _AS_IT_IS)
+    if encoding.lower() != _AS_IT_IS:
+        raise _unsupported("Content-Encoding", encoding, "send it as it is")
+    if int(request.headers.get("Content-Length", "0")) > MAX_BODY_BYTES:
+        raise _too_large()
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise RejectedError(f"reading the body: more bytes than {MAX_BODY_BYTES}", reason="BodyTooLarge")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise _too_large()
+    except TimeoutError:
+        raise RejectedError(
+            f"reading the body: not whole within seconds: {BODY_SECONDS:g}", reason="BodyTooSlow", hint="send it again"
+        ) from None
     return body
 
 
@@ -98,11 +116,16 @@ def _require_type(request: Request, allowed: tuple[str, ...]) -> None:
     """Let a body pass that is said to be of an allowed type, or of none."""
     found = _content_type(request)
     if found and found not in allowed:
-        raise RejectedError(
-            f"reading the body: its Content-Type is {shown(found)}",
-            reason="UnsupportedMediaType",
-            hint=f"send {' or '.join(allowed)}",
-        )
+        raise _unsupported("Content-Type", found, f"send {' or '.join(allowed)}")
+
+
+def _too_large() -> RejectedError:
+    return RejectedError(f"reading the body: more bytes than {MAX_BODY_BYTES}", reason="BodyTooLarge")
+
+
+def _unsupported(header: str, found: str, hint: str) -> RejectedError:
+    message = f"reading the body: its {header} is {shown(found)}"
+    return RejectedError(message, reason="UnsupportedMediaType", hint=hint)
 
 
 class _RefusedError(ValueError):

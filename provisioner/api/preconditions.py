@@ -39,6 +39,7 @@ def require_match(endpoint: Endpoint, if_match: str | None) -> None:
 
 
 def wanted_states(if_match: str | None) -> frozenset[str] | None:
-    """The states of which one has to be the present one, as tags name them; None where any will do."""
-    tags = {tag.strip() for tag in (if_match or ANY).split(",")}
+    """The states of which one has to be the present one, as tags name them; None where any will do. A header that is
+    empty names none: whoever sends it meant a state, and lost it."""
+    tags = {tag.strip() for tag in (ANY if if_match is None else if_match).split(",")}
     return None if ANY in tags else frozenset(tag[1:-1] for tag in tags if tag[:1] == tag[-1:] == '"')

@@ -30,6 +30,7 @@ _KINDS: tuple[tuple[type[TenantryError], str, HTTPStatus], ...] = (
 """The first that fits counts, so a child stands before its parent."""
 
 _STATUS_OF_REASON: Mapping[str, HTTPStatus] = {
+    "NotHttp": HTTPStatus.BAD_REQUEST,
     "NotJson": HTTPStatus.BAD_REQUEST,
     "IdempotencyKeyMissing": HTTPStatus.BAD_REQUEST,
     "Unauthorized": HTTPStatus.UNAUTHORIZED,
@@ -37,6 +38,7 @@ _STATUS_OF_REASON: Mapping[str, HTTPStatus] = {
     "CustomerCreateOff": HTTPStatus.FORBIDDEN,
     "TooManyKeys": HTTPStatus.TOO_MANY_REQUESTS,
     "NameTaken": HTTPStatus.CONFLICT,
+    "BodyTooSlow": HTTPStatus.REQUEST_TIMEOUT,
     "BodyTooLarge": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "UnsupportedMediaType": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "MethodNotAllowed": HTTPStatus.METHOD_NOT_ALLOWED,
@@ -52,8 +54,8 @@ def nothing_here() -> NotFoundError:
     return NotFoundError("routing: there is nothing here", hint="`/openapi.json` lists every path")
 
 
-def problem_response(error: TenantryError, *, request_id: str) -> Response:
-    """The answer for a domain error."""
+def problem_response(error: TenantryError, *, request_id: str | None) -> Response:
+    """The answer for a domain error; None for what never became a request."""
     kind, status = next((kind, status) for cls, kind, status in _KINDS if isinstance(error, cls))
     if isinstance(error, RejectedError | RetryableError | ConflictError):
         status = _STATUS_OF_REASON.get(error.reason, status)

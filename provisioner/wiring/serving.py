@@ -53,6 +53,7 @@ from provisioner.tenants.verbs import tenant_verbs
 from provisioner.tenants.world import World as TenantWorld
 from provisioner.wiring import load_offer, open_pack
 from provisioner.wiring.bootstrap import ensure_administrator
+from provisioner.wiring.protocol import ProblemProtocol
 
 GRACE_SECONDS = 10.0
 """How long requests may take to finish once a process is told to stop."""
@@ -203,7 +204,7 @@ async def serve_app(app: FastAPI, listener: socket.socket, stop: asyncio.Event) 
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     _log.info("serving on %s:%d", *listener.getsockname()[:2])
     # h11 bounds a request's headers; uvicorn's quicker parser would keep them without end.
-    server = Server(uvicorn.Config(app, http="h11", access_log=False, log_config=None))
+    server = Server(uvicorn.Config(app, http=ProblemProtocol, access_log=False, log_config=None))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

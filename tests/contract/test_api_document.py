@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from http.client import HTTPResponse
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from provisioner.wire.problem import CONTENT_TYPE, Problem
 from tests.contract.live_api import CALLERS, LiveApi, headers_of, live_api
 
 EXAMPLES = int(os.environ.get("TENANTRY_EXAMPLES", "2"))
@@ -50,6 +55,30 @@ def told(api: LiveApi, caller: str, folder: Path, *options: str, names: Mapping[
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "NO_PROXY": "*"}
     ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
     return "" if ended.returncode == 0 else ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"POST /v1/keys HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 600_000,
+    ],
+    ids=["no version", "TLS", "no host", "two hosts", "negative length", "headers without end"],
+)
+def test_bytes_that_are_no_request_are_answered_as_a_problem_too(api: LiveApi, sent: bytes) -> None:
+    address = urlsplit(api.url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        with suppress(ConnectionError):
+            connection.sendall(sent)
+        answer = HTTPResponse(connection)
+        answer.begin()
+        problem = Problem.model_validate_json(answer.read())
+    assert (answer.status, answer.headers["Content-Type"]) == (400, CONTENT_TYPE)
+    assert (problem.reason, problem.status) == ("NotHttp", 400)
 
 
 @pytest.mark.timeout(600)

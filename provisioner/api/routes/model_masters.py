@@ -16,7 +16,7 @@ from provisioner.admission.patch import merge_patch
 from provisioner.api.body import is_json, read_json, read_yaml
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.masters import find_master, master_details, master_view, master_views, version_view
-from provisioner.api.preconditions import ANY, IfMatch
+from provisioner.api.preconditions import IfMatch, wanted_states
 from provisioner.api.present import PresentCatalog
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, cursor_of, number_of
@@ -123,7 +123,7 @@ async def import_master(
         response.status_code = 201
         after = await models.add(document, origin, now)
     else:
-        after = await models.change(document, origin, now, expected=_versions_of(if_match or ANY))
+        after = await models.change(document, origin, now, expected=_versions_of(if_match))
     outcome = "added" if before is None else "unchanged" if after.version == before.version else "changed"
     view = await _answer(after, response, services, present)
     return ModelImportView(**dict(view), outcome=outcome)
@@ -266,7 +266,7 @@ def _required_versions(if_match: str | None) -> Collection[int] | None:
     return _versions_of(if_match)
 
 
-def _versions_of(if_match: str) -> Collection[int] | None:
+def _versions_of(if_match: str | None) -> Collection[int] | None:
     """The versions that a change may be made of, None for any."""
-    tags = {tag.strip() for tag in if_match.split(",")}
-    return None if ANY in tags else {int(tag[1:-1]) for tag in tags if re.fullmatch(r'"[0-9]{1,9}"', tag)}
+    states = wanted_states(if_match)
+    return None if states is None else {int(state) for state in states if re.fullmatch(r"[0-9]{1,9}", state)}

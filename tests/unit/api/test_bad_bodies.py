@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, cast
 
 import httpx2
 import pytest
 
+from provisioner.api import body as read_bodies
 from provisioner.api.app import create_app
 from provisioner.api.body import MAX_BODY_BYTES
 from provisioner.api.services import Services
@@ -101,6 +104,40 @@ async def test_a_bad_body_is_refused_with_a_problem_and_changes_nothing(
         if what == "a field that nobody knows":
             assert "nobodyKnows" in {finding["field"] for finding in problem["findings"]}, answer.text
     assert await _stored(services) == before
+
+
+async def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(
+    operator: httpx2.AsyncClient, names: dict[str, str]
+) -> None:
+    taken: list[bytes] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        taken.append(b"{}")
+        yield b"{}"
+
+    headers = {"Content-Type": JSON, "Content-Length": str(MAX_BODY_BYTES + 1), **idempotent("large")}
+    answer = await operator.post("/v1/endpoints", content=body(), headers=headers)
+    assert (answer.status_code, answer.json()["reason"], taken) == (413, "BodyTooLarge", [])
+
+
+async def test_a_compressed_body_is_refused_and_says_so(operator: httpx2.AsyncClient, names: dict[str, str]) -> None:
+    headers = {"Content-Type": JSON, "Content-Encoding": "gzip", **idempotent("gzip")}
+    answer = await operator.post("/v1/endpoints", content=gzip.compress(b"{}"), headers=headers)
+    assert (answer.status_code, answer.json()["reason"]) == (415, "UnsupportedMediaType")
+    assert "Content-Encoding is `gzip`" in answer.json()["detail"]
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    operator: httpx2.AsyncClient, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(read_bodies, "BODY_SECONDS", 0.01)
+    headers = {"Content-Type": JSON, **idempotent("slow")}
+    answer = await operator.post("/v1/endpoints", content=body(), headers=headers)
+    assert (answer.status_code, answer.json()["reason"]) == (408, "BodyTooSlow")
 
 
 async def _stored(services: Services) -> tuple[Any, ...]:

@@ -296,6 +296,13 @@ async def test_a_query_parameter_that_no_route_knows_is_refused_by_name(
     assert name == "a\x1b" or name in finding["message"]
 
 
+async def test_a_query_parameter_that_stands_twice_is_refused_by_name(operator: httpx2.AsyncClient) -> None:
+    answer = await operator.get("/v1/endpoints?tenant=acme&limit=5&tenant=globex")
+    assert answer.status_code == 422
+    (finding,) = answer.json()["findings"]
+    assert (finding["reason"], finding["field"]) == ("RepeatedParameter", "tenant")
+
+
 async def test_the_catalog_is_read_page_by_page_too(operator: httpx2.AsyncClient) -> None:
     names: list[str] = []
     query = {"limit": "1"}

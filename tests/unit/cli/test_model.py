@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,17 @@ REQUEST = {
 }
 
 
+def newer_catalog() -> Catalog:
+    """The small one with another file of `tiny`, as an upgrade brings it."""
+    catalog = small_catalog()
+    tiny = catalog.models["tiny"].model_copy(update={"description": "News"})
+    return replace(catalog, models={**catalog.models, "tiny": tiny})
+
+
 @pytest.fixture(params=[(small_catalog, small_site)])
 def api(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The API of a catalog and a site, in a thread with a loop of its own; the environment names it."""
+    """The API of a catalog and a site, in a thread with a loop of its own; the environment names it. Imported were the
+    files of the small catalog where the server has the newer one."""
     catalog, site = (load() for load in request.param)
     listener = socket.create_server(("127.0.0.1", 0))
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
@@ -63,7 +72,8 @@ async def serve(catalog: Catalog, site: Site, *, folder: Path, listener: socket.
     clock = SteppedClock()
     store = await open_store(f"sqlite:///{folder}/store.sqlite", clock=clock)
     await store.keys.add(bootstrap_key())
-    await store.models.bring_in([document_of(model) for model in catalog.models.values()], NOON)
+    brought = small_catalog() if "tiny" in catalog.models else catalog
+    await store.models.bring_in([document_of(model) for model in brought.models.values()], NOON)
     services = Services(
         store=store,
         catalog=catalog,
@@ -101,6 +111,27 @@ def test_a_file_goes_in_and_comes_out_for_the_catalog_option(
     exported = load_catalog(PACK, models=PACK / "models", overlay=out).models
     assert exported["big"] == small_catalog().models["big"]
     assert exported["acme/tiny"].master == small_catalog().models["tiny"].master
+
+
+@pytest.mark.usefixtures("api")
+@pytest.mark.parametrize("api", [(newer_catalog, small_site)], indirect=True)
+def test_what_a_file_of_the_catalog_contradicts_is_told_until_it_is_brought_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (PACK / "models" / "tiny.yaml").read_text()
+    described = next(line for line in text.splitlines() if line.startswith("description:"))
+    file = tmp_path / "tiny.yaml"
+    file.write_text(text.replace(described, "description: Ours"))
+    assert main(["model", "import", str(file)]) == 0
+    told = capsys.readouterr().err
+    assert "tiny: changed, version 2" in told
+    assert "warning: importing model: its file changed and was not imported over what the API said: `tiny`" in told
+    assert "hint: bring the file in with `tenantry model import FILE`" in told
+    file.write_text(text.replace(described, "description: News"))
+    assert main(["model", "import", str(file)]) == 0
+    told = capsys.readouterr().err
+    assert "tiny: changed, version 3" in told
+    assert "warning" not in told
 
 
 @pytest.mark.usefixtures("api")
