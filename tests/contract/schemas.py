@@ -126,15 +126,43 @@ def _custom(group: str, api_version: str, kind: str) -> jsonschema_rs.Validator:
 
 
 def _validator(crds: Iterable[Mapping[str, Any]], api_version: str, kind: str) -> jsonschema_rs.Validator:
-    schema = next(
+    closed = _strict(_schema(crds, api_version, kind))
+    closed["properties"] |= {"apiVersion": {}, "kind": {}, "metadata": {"type": "object"}}
+    return jsonschema_rs.validator_for(closed)
+
+
+def _schema(crds: Iterable[Mapping[str, Any]], api_version: str, kind: str) -> dict[str, Any]:
+    return next(
         version["schema"]["openAPIV3Schema"]
         for crd in crds
         for version in crd["spec"]["versions"]
         if crd["spec"]["names"]["kind"] == kind and f"{crd['spec']['group']}/{version['name']}" == api_version
     )
-    closed = _strict(schema)
-    closed["properties"] |= {"apiVersion": {}, "kind": {}, "metadata": {"type": "object"}}
-    return jsonschema_rs.validator_for(closed)
+
+
+def filled_in_whole_lists(value: Mapping[str, Any]) -> list[str]:
+    """Fields that the API server fills in where a list is replaced whole, for kinds with a public schema.
+
+    Argo CD compares such a list with what it applied and finds a difference that no sync takes away
+    (github.com/argoproj/argo-cd/issues/22151).
+    """
+    group = value["apiVersion"].partition("/")[0]
+    if group not in CRDS:
+        return []
+    return list(_filled_in(_schema(_crds(group), value["apiVersion"], value["kind"]), value, "", is_whole=False))
+
+
+def _filled_in(schema: Any, value: Any, path: str, *, is_whole: bool) -> Iterator[str]:
+    if isinstance(value, list):
+        inside = is_whole or schema.get("x-kubernetes-list-type", "atomic") != "map"
+        for item in value:
+            yield from _filled_in(schema.get("items", {}), item, f"{path}[]", is_whole=inside)
+    elif isinstance(value, dict):
+        for name, field in schema.get("properties", {}).items():
+            if name in value:
+                yield from _filled_in(field, value[name], f"{path}.{name}", is_whole=is_whole)
+            elif is_whole and "default" in field:
+                yield f"{path}.{name}"
 
 
 @functools.cache

@@ -56,8 +56,8 @@ def test_only_three_paths_lead_to_a_replica_and_each_has_a_deadline(make: Any) -
 @pytest.mark.parametrize(
     ("tier", "options", "parent"),
     [
-        ("dedicated", {}, {"name": "tenant", "sectionName": "replicas"}),
-        ("shared", {}, {"name": "public", "namespace": "gateways", "sectionName": "replicas"}),
+        ("dedicated", {}, {"name": "tenant"}),
+        ("shared", {}, {"name": "public", "namespace": "gateways"}),
     ],
 )
 def test_route_attaches_to_the_tenants_gateway_or_to_one_that_is_lent(
@@ -65,7 +65,8 @@ def test_route_attaches_to_the_tenants_gateway_or_to_one_that_is_lent(
 ) -> None:
     """Ledger: ROU-02."""
     case = changed(tier, **options)
-    assert [route["spec"]["parentRefs"] for route in case.of_kind("HTTPRoute")] == [[parent]] * 2
+    whole = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "sectionName": "replicas", **parent}
+    assert [route["spec"]["parentRefs"] for route in case.of_kind("HTTPRoute")] == [[whole]] * 2
     assert bool(case.of_kind("Gateway")) is (tier == "dedicated")
 
 

@@ -33,6 +33,7 @@ from tests.contract.schemas import (
     faults_in_crd,
     faults_of_builtin,
     faults_of_custom,
+    filled_in_whole_lists,
     is_builtin,
     schemas_folder,
 )
@@ -82,6 +83,20 @@ def test_custom_objects_keep_to_the_public_schemas(how: str, name: str, runtime:
     for value in case(how, name, runtime).objects:
         if not is_builtin(value):
             assert faults_of_custom(value) == [], value["metadata"]["name"]
+
+
+@every_case
+def test_argo_cd_finds_what_it_applied(how: str, name: str, runtime: str) -> None:
+    schemas_folder()
+    found = case(how, name, runtime)
+    for value in found.objects:
+        assert filled_in_whole_lists(value) == [], value["metadata"]["name"]
+    for claim in found.workload["spec"].get("volumeClaimTemplates", ()):
+        # github.com/argoproj/argo-cd/issues/11143
+        assert (claim["apiVersion"], claim["kind"]) == ("v1", "PersistentVolumeClaim")
+    if found.workload["kind"] == "LeaderWorkerSet":
+        texts = [pod["spec"]["containers"][0]["resources"]["limits"].values() for pod in found.pods.values()]
+        assert {type(quantity) for quantities in texts for quantity in quantities} == {str}
 
 
 @pytest.mark.parametrize("runtime", ["mistralrs", "parakeet", "vllm"])
@@ -167,7 +182,8 @@ def test_server_has_probes_limits_and_gpus(how: str, name: str, runtime: str) ->
     assert resources["requests"]["memory"] == resources["limits"]["memory"]
     if found.tier.scheduling is Scheduling.DEVICE_PLUGIN:
         wanted = capacity.gpus_per_replica // capacity.nodes_per_replica
-        assert resources["limits"]["nvidia.com/gpu"] == resources["requests"]["nvidia.com/gpu"] == wanted
+        assert resources["limits"]["nvidia.com/gpu"] == resources["requests"]["nvidia.com/gpu"]
+        assert int(resources["limits"]["nvidia.com/gpu"]) == wanted
         assert "claims" not in resources
         return
     assert resources["claims"] == [{"name": "gpu"}]
@@ -206,7 +222,7 @@ def test_each_replica_has_pods_with_its_own_gpus() -> None:
     assert on_one.plan.capacity.gpus_total == 24
     on_two = changed("multinode", request={"model": model, "serving": {"gpus": 16}})
     assert on_two.workload["spec"]["leaderWorkerTemplate"]["size"] == 2
-    assert on_two.server["resources"]["limits"]["nvidia.com/gpu"] == 8
+    assert on_two.server["resources"]["limits"]["nvidia.com/gpu"] == "8"
 
 
 def test_only_the_first_pod_of_a_replica_that_spans_nodes_serves() -> None:
@@ -234,7 +250,7 @@ def test_replica_that_spans_nodes_has_ray_rdma_and_nccl_and_others_have_none() -
         [container] = found.pods[role]["spec"]["containers"]
         names = {variable["name"] for variable in container["env"]}
         assert {"NCCL_SOCKET_IFNAME", "NCCL_NET", "VLLM_HOST_IP"} <= names
-        assert container["resources"]["limits"]["rdma/ib"] == 1
+        assert container["resources"]["limits"]["rdma/ib"] == "1"
         assert "ray start" in container["command"][2]
     assert found.server["args"][-2:] == ["--distributed-executor-backend", "ray"]
     single = changed("multinode", request={"model": "MiniMax-M2.5", "serving": {"gpus": 8}})

@@ -57,7 +57,7 @@ def runtimes(root: Path) -> Path:
 def test_runtime_is_a_folder_with_one_file(root: Path, runtimes: Path) -> None:
     assert [path.name for path in (runtimes / "newcomer").iterdir()] == ["runtime.yaml"]
     [server] = pod_of(*planned(root))["containers"]
-    assert server["ports"] == [{"name": "http", "containerPort": 9999}]
+    assert server["ports"] == [{"name": "http", "containerPort": 9999, "protocol": "TCP"}]
 
 
 def test_runtimes_own_file_takes_the_place_of_the_shared_one(root: Path, runtimes: Path) -> None:
