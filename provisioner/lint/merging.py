@@ -92,7 +92,7 @@ def unfit(value: Any, operations: list[Any]) -> tuple[int, str] | None:
     Earlier operations are applied to a copy first, as they may make what later ones change (RFC 6902).
     """
     found = copy.deepcopy(value)
-    for place, operation in enumerate(operations):
+    for place, operation in enumerate(copy.deepcopy(operations)):
         if not isinstance(operation, Mapping) or not isinstance(operation.get("path"), str):
             return None
         *around, last = [_plain(part) for part in operation["path"].split("/")[1:]] or [""]

@@ -131,9 +131,10 @@ def webhook_selects_no_namespace(world: World) -> Iterator[Hit]:
     Nothing complains: what was to be checked or changed is made as it is. Key and value must be those of the
     Namespaces' own labels. Not said where the folder shows the webhook's own namespace alone.
     """
+    own = {named[1] for _, _, item in _webhooks(world) if (named := _service(item))}
+    others = any(space.name not in own for space in world.of_kind("Namespace"))
     for found, path, item in _webhooks(world):
-        chosen, named = selector(item.get("namespaceSelector")), _service(item)
-        others = any(named is None or space.name != named[1] for space in world.of_kind("Namespace"))
+        chosen = selector(item.get("namespaceSelector"))
         if others and chosen is not None and chosen.keys and namespace_matches(world, chosen) is False:
             message = f"asking webhook: no namespace of the folder is selected: {shown(str(chosen))}"
             fix = "correct the selector, or label the namespaces"

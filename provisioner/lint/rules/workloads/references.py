@@ -268,18 +268,31 @@ def _storage_classes(world: World) -> Iterator[tuple[Object, FieldPath, str]]:
 def device_class_missing(world: World) -> Iterator[Hit]:
     """A DRA claim asks for a device class that the folder does not hold, though it holds others.
 
-    Classes of drivers (`gpu.nvidia.com`, `mig.nvidia.com`) come with the driver and count as there.
+    Classes that are named like a domain (`gpu.nvidia.com`, `rdma.example.com`) come with their driver and count as
+    there, unless the name is nearly that of another one.
     """
-    names = offered(world).get("DeviceClass")
+    names = offered(world).get("DeviceClass", {})
     for template in world.of_kind("ResourceClaimTemplate", "ResourceClaim"):
         base: tuple[str, ...] = ("spec", "spec") if template.kind == "ResourceClaimTemplate" else ("spec",)
         for path, item in items(template.value, *base, "devices", "requests"):
-            for field in (("deviceClassName",), ("exactly", "deviceClassName")):
+            asked: list[FieldPath] = [("deviceClassName",), ("exactly", "deviceClassName")]
+            asked += [(*place, "deviceClassName") for place, _ in items(item, "firstAvailable")]
+            for field in asked:
                 name = text(item, *field)
-                if name and names and name not in names and not name.endswith(("nvidia.com", "amd.com", "intel.com")):
+                if name is None or name in names or name in _DRIVER_CLASSES:
+                    continue
+                near = meant(name, (*names, *_DRIVER_CLASSES))
+                if near or (names and "." not in name):
                     message = f"looking up device class: there is none of that name: {shown(name)}"
-                    fix = f"use one of: {', '.join(sorted(names))}"
+                    fix = f"did you mean `{near}`?" if near else f"use one of: {', '.join(sorted(names))}"
                     yield Hit(at=template, path=(*path, *field), message=message, fix=fix)
+
+
+_DRIVER_CLASSES = (
+    *("gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com", "compute-domain-daemon.nvidia.com"),
+    *("compute-domain-default-channel.nvidia.com", "gpu.amd.com", "gpu.intel.com", "tpu.google.com"),
+)
+"""Classes that the drivers bring."""
 
 
 @rule("stateful-set-service-missing", Severity.WARNING)
