@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from provisioner.domain.decode_rate import DecodeRate
 from provisioner.domain.errors import RejectedError
+from provisioner.gateway.caller.header import withheld_from_replica
 from provisioner.gateway.config import (
     Balancing,
     ControlPlane,
@@ -25,7 +26,7 @@ from provisioner.gateway.config import (
 )
 from provisioner.settings import values
 from provisioner.settings.installation import Settings, read_gateway_key, read_settings
-from provisioner.settings.lanes import has_lanes, read_address, read_standalone
+from provisioner.settings.lanes import check_spelling, has_lanes, read_address, read_standalone
 from provisioner.settings.values import Environ, Listen
 
 VARIABLES: Mapping[str, str] = {
@@ -68,17 +69,21 @@ VARIABLES: Mapping[str, str] = {
     "TENANTRY_MAX_BODY_BYTES": "bytes of a request's body; default: 16777216",
     "DRAIN_TIMEOUT": "how long running requests may take to finish at the end; default: 30s",
     "USAGE_INJECT": "`off` does not ask engines for the usage of streams whose callers did not ask; default: on",
-    "TENANTRY_USAGE_FILE": "file to which a line of JSON is written for every request",
+    "TENANTRY_USAGE_FILE": "file to which a line of JSON is written for every request; it is made at the start",
 }
 
 _SNAPSHOTS = "/internal/snapshots"
 _ADMIN = Listen(host="127.0.0.1", port=9090)
 _EVERY_HOST = frozenset(("", "0.0.0.0", "::"))  # noqa: S104 - compared with, not listened on
 _USUAL = Limits()
+_TAKEN = withheld_from_replica(frozenset())
+_CONTROL_PLANE = ("TENANTRY_CONTROL_PLANE", "TENANTRY_SNAPSHOT_URL")
 
 
 def read_gateway_config(environ: Environ = os.environ) -> GatewayConfig:
     """Read `environ`. Raises RejectedError that names the variable, or the file."""
+    if not any(environ.get(name) for name in _CONTROL_PLANE):
+        check_spelling(environ)
     config = _read_alone(environ) if has_lanes(environ) else _read_controlled(environ)
     if config.admin_port and config.admin_port == config.listen_port and _meet(config.admin_host, config.listen_host):
         raise RejectedError(
@@ -94,7 +99,7 @@ def _meet(one: str | None, other: str) -> bool:
 
 
 def _read_alone(environ: Environ) -> GatewayConfig:
-    for other in ("TENANTRY_CONTROL_PLANE", "TENANTRY_SNAPSHOT_URL"):
+    for other in _CONTROL_PLANE:
         if environ.get(other):
             raise RejectedError(
                 f"reading the environment: BACKEND_GENERAL is for a gateway without a control plane; set too: {other}",
@@ -254,6 +259,10 @@ def _read_queueing(environ: Environ, identity_key: bytes | None) -> Queueing:
             ("IDENTITY_HEADER", usual.identity_header),
         )
     }
+    for variable, name in names.items():
+        if name.lower().encode() in _TAKEN:
+            wants = "a header field that means nothing else to HTTP or to the gateway"
+            raise values.bad_setting(variable, wants, name, f"X-{name}")
     if len({name.lower() for name in names.values()}) < len(names):
         raise RejectedError(
             f"reading the environment: two of these are one header field: {', '.join(names)}", reason="BadSetting"
@@ -293,5 +302,5 @@ def _read_probing(environ: Environ) -> Probing:
 def _read_usage(environ: Environ) -> UsageRecording:
     return UsageRecording(
         asks_for_usage=values.switch(environ, "USAGE_INJECT", default=True),
-        file=values.optional_path(environ, "TENANTRY_USAGE_FILE"),
+        file=values.written_file(environ, "TENANTRY_USAGE_FILE"),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.snapshot import Allowance
@@ -42,10 +43,32 @@ VARIABLES: Mapping[str, str] = {
 }
 """Read only where `BACKEND_GENERAL` is set."""
 
+_OF_LANES = [(name.partition("<LANE>")[0], name.partition("<LANE>")[2]) for name in VARIABLES if "<LANE>" in name]
+"""What stands before and after the lane in the names of settings."""
+_ALIKE = 0.7
+"""How much of a name must be a lane's to be taken for it, as difflib measures it."""
 _OPEN = Listen(host="0.0.0.0", port=8080)  # noqa: S104 - behind keys, or said to be for everybody
 _CLOSED = Listen(host="127.0.0.1", port=8080)
 _BASE_PATHS = frozenset(("", "/", "/v1", "/v1/"))
 _PORTS = {"http": 80, "https": 443}
+
+
+def check_spelling(environ: Environ) -> None:
+    """RejectedError for a setting of a lane that there is none of: nobody would miss what it says. Other programs'
+    variables are left alone, unless one names a URL for a backend or is all but a lane's."""
+    for name in sorted(environ):
+        for prefix, suffix in _OF_LANES:
+            lane = name.removeprefix(prefix).removesuffix(suffix)
+            if name != f"{prefix}{lane}{suffix}" or lane.lower() in LANES:
+                continue
+            near = get_close_matches(lane, [one.upper() for one in LANES], 1, _ALIKE)
+            if near or (prefix == "BACKEND_" and values.split_url(environ.get(name, ""))):
+                meant = f"did you mean {prefix}{near[0]}{suffix}? " if near else ""
+                raise RejectedError(
+                    f"reading the environment: {name}: there is no such lane: {lane.lower()}",
+                    reason="BadSetting",
+                    hint=f"{meant}lanes are: {', '.join(LANES)}",
+                )
 
 
 def has_lanes(environ: Environ) -> bool:
@@ -131,7 +154,14 @@ def _base_urls(environ: Environ, variable: str) -> tuple[str, ...]:
     value = environ.get(variable)
     if not value:
         return ()
-    return tuple(dict.fromkeys(_base_url(variable, text.strip()) for text in value.split(",")))
+    urls = [_base_url(variable, text.strip()) for text in value.split(",")]
+    if twice := next((url for url in urls if urls.count(url) > 1), None):
+        raise RejectedError(
+            f"reading the environment: {variable} names one replica twice: {twice}",
+            reason="BadSetting",
+            hint="name each engine once; a trailing /v1 and the usual port make no difference",
+        )
+    return tuple(urls)
 
 
 def _base_url(variable: str, text: str) -> str:

@@ -6,6 +6,7 @@ be a secret. A variable that is empty counts as not set.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ NO_SECRET = f"not one line of 1 to {_LONGEST_SECRET} visible ASCII characters"
 _SHOWN_CHARACTERS = 80
 _NUMBER = re.compile(r"[0-9]{1,15}")
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_URL = re.compile(r"[\x21-\x7e]+")
 _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _NAME = re.compile(r"[^\x00-\x20,\x7f]{1,256}")
 
@@ -134,13 +136,13 @@ def url(environ: Environ, variable: str, default: str) -> str:
 
 
 def split_url(value: str) -> SplitResult | None:
-    """The parts of an http or https URL; None for anything else, half a bracket or a port that is none included."""
+    """The parts of an http or https URL; None for anything else: half a bracket, a port that is none, a space in it."""
     try:
         parts = urlsplit(value)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return None
-    return parts if is_url else None
+    return parts if is_url and _URL.fullmatch(value) else None
 
 
 def path(environ: Environ, variable: str, default: Path) -> Path:
@@ -152,6 +154,23 @@ def optional_path(environ: Environ, variable: str) -> Path | None:
     """A file or folder, if one is named."""
     value = environ.get(variable)
     return Path(value).expanduser() if value else None
+
+
+def written_file(environ: Environ, variable: str) -> Path | None:
+    """A file that lines are added to, if one is named. It is made where there is none, for its owner only, so that what
+    cannot be written is known at the start."""
+    found = optional_path(environ, variable)
+    if found is None:
+        return None
+    try:
+        os.close(os.open(found, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise RejectedError(
+            f"opening {variable} `{found}` to write: {error.strerror}",
+            reason="BadSetting",
+            hint="name a file in a folder that is there and may be written to, or leave it out",
+        ) from error
+    return found
 
 
 def home(environ: Environ, variable: str, default: str) -> Path:

@@ -6,7 +6,7 @@ the machines, however many names lead there. `source` joins the result with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from urllib.parse import urlsplit
 
@@ -19,7 +19,7 @@ _DEPTH = 32
 
 
 def plan_groups(standalone: Standalone) -> tuple[QueueGroup, ...]:
-    """A queue per set of lanes that share one. Raises `RejectedError` where two of them want another size."""
+    """A queue per set of lanes that share one. Raises `RejectedError` where two of them want another size or name."""
     return tuple(
         QueueGroup(
             name=name,
@@ -95,16 +95,30 @@ def _grouped(lanes: Sequence[Lane]) -> Iterator[tuple[str, Sequence[Lane]]]:
             members, shared = other[0] + members, shared | other[1]
         sets.append((members, shared))
     for members, _ in sets:
-        yield next((lane.group for lane in members if lane.group), members[0].name), members
+        yield _name_of(members), members
+
+
+def _name_of(members: Sequence[Lane]) -> str:
+    told = {lane.variable("QUEUE_GROUP"): lane.group for lane in members if lane.group}
+    if len(set(told.values())) > 1:
+        raise RejectedError(
+            f"planning the lanes: they share a backend but not a queue: {_listed(told)}",
+            reason="BadSetting",
+            hint="name one group for all of them, or give the lanes backends of their own",
+        )
+    return next(iter(told.values()), members[0].name)
+
+
+def _listed(told: Mapping[str, object]) -> str:
+    return " and ".join(f"{variable}={value}" for variable, value in told.items())
 
 
 def _agreed(what: str, wanted: Iterable[tuple[Lane, int | None]], default: int) -> int:
     """The value of those that want one."""
     asked = {lane.variable(what): value for lane, value in wanted if value is not None}
     if len(set(asked.values())) > 1:
-        named = " and ".join(f"{variable}={value}" for variable, value in asked.items())
         raise RejectedError(
-            f"planning the lanes: they share one queue but differ: {named}",
+            f"planning the lanes: they share one queue but differ: {_listed(asked)}",
             reason="BadSetting",
             hint="set one of them only, or give the lanes backends and groups of their own",
         )

@@ -2,8 +2,8 @@
 
 Events may be cut anywhere and end their lines with LF, CRLF or CR; an event ends with an empty line, the last one with
 the answer. A piece of whole events that tells nothing of interest, as nearly all are, is only searched for two words.
-With `hides_usage` the extra event that the gateway has asked for is taken out and all else passes byte for byte: an event
-that is not complete yet is held back then, as long as it may become that one. Made by `answer`. Pure.
+With `hides_usage` the extra event that the gateway has asked for is taken out and all else passes byte for byte: an
+event that is not complete yet is held back then, as long as it may become that one. Made by `answer`. Pure.
 """
 
 from __future__ import annotations

@@ -109,6 +109,15 @@ def test_lanes_that_share_a_queue_may_say_its_size_once_or_alike() -> None:
             queues(lanes({field: 2}, coder={"urls": (ONE,), field: 3}))
 
 
+def test_lanes_on_one_backend_cannot_name_two_queues() -> None:
+    """Ledger: ADM-05."""
+    assert queues(lanes({"group": "a"}, coder={"urls": (ONE,), "group": "a"}, embedding={"urls": (ONE,)})).keys() == {
+        "a"
+    }
+    with pytest.raises(RejectedError, match="QUEUE_GROUP_GENERAL=a and QUEUE_GROUP_CODER=b"):
+        queues(lanes({"group": "a"}, coder={"urls": (ONE,), "group": "b"}))
+
+
 def test_what_is_said_of_a_lane_without_a_backend_does_not_size_another_s_queue() -> None:
     assert queues(lanes({"slots": 2}, coder={"slots": 5}))["general"].slots == 2
 
