@@ -8,6 +8,7 @@ import logging
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -279,17 +280,34 @@ async def test_status_counts_who_is_served_and_who_waits_by_class(stage: Stage) 
     crowd = Crowd(stage)
     for name in "abcde":
         await crowd.send(name)
-    assert stage.gateway.admin_port is not None
-    async with stage.http.get(f"http://127.0.0.1:{stage.gateway.admin_port}/status") as answer:
-        status = json.loads(await answer.read())
-    assert status == {
+    assert await shown_status(stage) == {
         "scope": "process",
         "backends": [
             {"backend": GROUP, "slots": 2, "active": 2, "queued": {"interactive": 0, "background": 3}},
-            {"backend": "direct", "slots": 0, "active": None, "queued": {"interactive": 0, "background": 0}},
+            {"backend": "direct", "slots": 0, "active": 0, "queued": {"interactive": 0, "background": 0}},
         ],
     }
     await crowd.finish()
+
+
+async def test_status_counts_who_is_served_where_nobody_has_to_wait(stage: Stage) -> None:
+    """Ledger: GW-18, ADM-01."""
+    await stage.publish(queued(stage, QueueGroup(name=GROUP, slots=0)))
+    crowd = Crowd(stage)
+    for name in "ab":
+        await crowd.send(name)
+    (backend,) = (await shown_status(stage))["backends"]
+    assert backend == {
+        "backend": GROUP, "slots": 0, "active": 2, "queued": {"interactive": 0, "background": 0},
+    }  # fmt: skip
+    await crowd.finish()
+
+
+async def shown_status(stage: Stage) -> Any:
+    """The page, as an operator sees it."""
+    assert stage.gateway.admin_port is not None
+    async with stage.http.get(f"http://127.0.0.1:{stage.gateway.admin_port}/status") as answer:
+        return json.loads(await answer.read())
 
 
 async def test_health_is_asked_of_the_replica_and_does_not_stand_in_the_queue(stage: Stage, tmp_path: Path) -> None:

@@ -89,7 +89,21 @@ class OperatorPages:
         return Page(200, _TEXT, prometheus_text(self._path.counters, gauges, measured).encode())
 
     def _status(self) -> Page:
-        return _json(self._path.queue.status())
+        """The queues. Where there is none, nobody counts who comes and goes: those that are there now are counted."""
+        told, served = self._path.queue.status(), self._served()
+        backends = [
+            backend if backend["active"] is not None else {**backend, "active": served[backend["backend"]]}
+            for backend in told["backends"]
+        ]
+        return _json({**told, "backends": backends})
+
+    def _served(self) -> Counter[str]:
+        """Requests that are here now, by the name of their group."""
+        directory = self._path.directory
+        routes = directory.snapshot.routes if directory is not None else ()
+        groups = {route.endpoint: route.group or route.endpoint for route in routes}
+        endpoints = (connection.is_for() for connection in self._path.connections)
+        return Counter(groups[endpoint] for endpoint in endpoints if endpoint in groups)
 
     def _configuration(self) -> Page:
         directory, age, config = self._path.directory, self._age(), self._config
