@@ -91,7 +91,8 @@ class Sending:
             self._path.replicas.broke(backend, reason)
         self._path.counters.upstream_failures[reason] += 1
         _log.warning(
-            "asking a replica: %s",
+            "asking replica %s: %s",
+            backend.host if backend else "that was left",
             reason,
             extra={
                 "action": "upstream_failed",

@@ -122,7 +122,7 @@ class Budgets:
         except (DoorClosedError, KeyError, TypeError, ValueError) as error:
             purse.rests_until = self._loop.time() + _REST_SECONDS
             told = {"action": "budget_unreserved", "policy": policy, "error": str(error)}
-            _log.warning("reserving requests to go outside: no answer that helps", extra=told)
+            _log.warning("reserving requests to go outside by policy %s: no answer that helps", policy, extra=told)
             return
         purse.asked = ""
         purse.low = lease.left // 2

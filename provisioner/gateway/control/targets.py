@@ -74,7 +74,7 @@ class Targets:
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             rest = _ASK_AGAIN_SECONDS
             told = {"action": "target_unlisted", "target": target.host, "error": str(error) or type(error).__name__}
-            _log.warning("asking a target outside for its models: no list", extra=told)
+            _log.warning("asking %s outside for its models: no list", target.host, extra=told)
         else:
             rest = _ASK_EVERY_SECONDS
             self._models[target], self._read_at[target] = models, self._loop.time()

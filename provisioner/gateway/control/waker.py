@@ -60,11 +60,11 @@ class Waker:
         except DoorClosedError as error:
             self._counters.wakes["refused" if error.is_final else "unanswered"] += 1
             told = {"action": "wake_failed", "endpoint": endpoint, "error": str(error)}
-            _log.warning("waking an endpoint: the control plane does not", extra=told)
+            _log.warning("waking endpoint %s: the control plane does not", endpoint, extra=told)
             if error.is_final or endpoint not in self._promised:
                 self._next.pop(endpoint, None)  # the next request asks again: it may be back by then
                 refused(endpoint)
         else:
             self._promised.add(endpoint)
             self._counters.wakes["asked"] += 1
-            _log.info("waking an endpoint", extra={"action": "wake_asked", "endpoint": endpoint})
+            _log.info("waking endpoint %s", endpoint, extra={"action": "wake_asked", "endpoint": endpoint})

@@ -86,7 +86,7 @@ class Routers:
         for endpoint, reason in reasons.items():
             if self._direct.get(endpoint) != reason:
                 extra = {"action": "router_refused", "endpoint": endpoint}
-                _log.warning("balancing directly, without a router: %s", reason, extra=extra)
+                _log.warning("balancing %s directly, without a router: %s", endpoint, reason, extra=extra)
         self._direct = reasons
         return wanted
 
@@ -163,7 +163,8 @@ class _Supervision:
             replicas=tuple(worker.host for worker in process.workers.workers),
         )
         _log.info(
-            "a router serves",
+            "a router serves %s",
+            self._endpoint,
             extra={
                 "action": "router_serving",
                 "endpoint": self._endpoint,
@@ -187,7 +188,7 @@ class _Supervision:
         pause = min(_FIRST_PAUSE_SECONDS * 2 ** (self._failures - 1), _LONGEST_PAUSE_SECONDS)
         self._retry_at = now + pause
         extra = {"action": "router_failed", "endpoint": self._endpoint, "pause_seconds": pause}
-        _log.warning("a router has ended or did not come to serve: balancing directly", extra=extra)
+        _log.warning("balancing %s directly: its router has ended or did not serve", self._endpoint, extra=extra)
 
     def _retire(self) -> None:
         for process in [one for one in self._retiring if self._replicas.is_router_idle(one.backend)]:
