@@ -28,6 +28,7 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from provisioner.domain.errors import InvariantError, RejectedError, RetryableError
+from provisioner.store import sqlite
 
 TRANSACTION_SECONDS = 10.0
 """The longest a transaction may take, waiting for a connection and for locks included."""
@@ -40,7 +41,7 @@ IDLE_SECONDS = 1.0
 
 _CONNECT_SECONDS = 5
 _POOL_SIZE = 8
-_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+psycopg"}
+_DRIVERS = {"sqlite": sqlite.DRIVER, "postgresql": "postgresql+psycopg"}
 _BUSY_SQLITE_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _DISK_SQLITE_ERRORS = ("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL", "SQLITE_READONLY")
 
@@ -52,7 +53,7 @@ class Database:
         # On PostgreSQL a read sees what is committed at each of its statements, in a transaction or not: BEGIN and
         # COMMIT around it would be two round trips for nothing, so only writes ask for a transaction.
         is_sqlite = engine.dialect.name == "sqlite"
-        self._reading = engine.execution_options(sqlite_begin="BEGIN DEFERRED") if is_sqlite else engine
+        self._reading = engine.execution_options(writes=False) if is_sqlite else engine
         self._writing = engine if is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
         # SQLite's own waiting for the writer before is a sleep in ever longer naps; a queue wakes the next one at once.
         self._writers = asyncio.Lock() if self.dialect == "sqlite" else nullcontext()
@@ -145,13 +146,13 @@ def _ping_what_was_idle(engine: AsyncEngine) -> None:
 
 
 def _sqlite_engine(url: Any) -> AsyncEngine:
+    arguments = {"timeout": BUSY_SECONDS, "factory": sqlite.Connection}
     engine = create_async_engine(
-        url, connect_args={"timeout": BUSY_SECONDS}, pool_size=_POOL_SIZE, max_overflow=0, hide_parameters=True
+        url, connect_args=arguments, pool_size=_POOL_SIZE, max_overflow=0, hide_parameters=True
     )
 
     @event.listens_for(engine.sync_engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # the driver would begin late and deferred; `begin` below decides instead
         cursor = connection.cursor()
         for pragma in ("journal_mode = WAL", "foreign_keys = ON"):
             cursor.execute(f"PRAGMA {pragma}")
@@ -159,8 +160,8 @@ def _sqlite_engine(url: Any) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Connection) -> None:
-        # A writer takes the lock at once: a read lock that is upgraded later meets "database is locked" unwaited.
-        connection.exec_driver_sql(connection.get_execution_options().get("sqlite_begin", "BEGIN IMMEDIATE"))
+        driver: Any = connection.connection.dbapi_connection
+        driver.writes = connection.get_execution_options().get("writes", True)
 
     return engine
 

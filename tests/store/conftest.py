@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -50,16 +48,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgresql":
         return made
     return f"{request.getfixturevalue(request.param)}/{made.rpartition('/')[2]}"
-
-
-@pytest.fixture(autouse=True)
-async def drivers_threads() -> AsyncIterator[None]:
-    """Let aiosqlite's threads end before the test's loop does: after a connect that failed, a thread still tells the
-    loop that it stopped, and a loop that is closed by then makes it die with a trace."""
-    yield
-    for thread in threading.enumerate():
-        if "_connection_worker_thread" in thread.name:
-            await asyncio.to_thread(thread.join, 5)
 
 
 @pytest.fixture

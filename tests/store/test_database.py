@@ -65,7 +65,6 @@ async def locked(url: str) -> AsyncIterator[None]:
 def impatience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody waits long for a lock."""
     monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.02)
-    monkeypatch.setattr(database_module, "TRANSACTION_SECONDS", 0.5)
     yield
     with warnings.catch_warnings():  # a call cut off while its connection was being made leaves that to the collector
         warnings.simplefilter("ignore", ResourceWarning)
@@ -78,6 +77,7 @@ async def test_locked_database_is_a_retryable_error_and_all_goes_on_after_it(
 ) -> None:
     store = await open_store(url, clock=clock)
     await store.operations.submit(operation())
+    monkeypatch.setattr(database_module, "TRANSACTION_SECONDS", 0.5)
     async with locked(url):
         # more calls than there are connections
         calls = (store.operations.claim("a", clock.now(), verbs=EVERY_VERB) for _ in range(20))
@@ -89,6 +89,16 @@ async def test_locked_database_is_a_retryable_error_and_all_goes_on_after_it(
     claimed = await store.operations.claim("a", clock.now(), verbs=EVERY_VERB)
     assert claimed and claimed.attempts == 1
     await store.close()
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_waiting_for_another_process_holds_up_nothing_else(store: SqlStore, url: str) -> None:
+    async with locked(url):
+        waiting = asyncio.create_task(store.operations.submit(operation()))
+        await asyncio.sleep(0.01)
+        assert await store.operations.list() == []
+        assert not waiting.done()
+    assert (await waiting).is_new
 
 
 @pytest.mark.usefixtures("impatience")
