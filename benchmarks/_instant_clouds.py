@@ -31,7 +31,7 @@ from provisioner.embedded.apiserver.routes.dispatch import Dispatcher
 from provisioner.embedded.apiserver.storage import ChangeType, Key, Storage
 from provisioner.embedded.apiserver.watch import Subscription
 from provisioner.embedded.pki import ensure_pki, issue
-from provisioner.endpoints.observe import ENDPOINT_LABEL, TENANT_GATEWAY
+from provisioner.endpoints.observe import ENDPOINT_LABEL
 from provisioner.endpoints.stages import runtime_application
 from provisioner.platform import kinds
 from provisioner.platform.application import INSTANCE_LABEL
@@ -208,10 +208,11 @@ class _Player:
             node = {"status": {"conditions": _true("Ready"), "allocatable": offered}}
             _put(tenant, kinds.NODE, "", f"node-{number}", node)
         reached = {"conditions": _true("Accepted", "Programmed"), "addresses": [{"value": HOST}]}
-        _put(tenant, kinds.GATEWAY, place, TENANT_GATEWAY, {"status": reached})
+        gateway_namespace, gateway = plan.address.gateway
+        _put(tenant, kinds.GATEWAY, gateway_namespace, gateway, {"status": reached})
         for ordinal in range(plan.runtime.max_replicas):
             host = plan.replica_host(ordinal)
-            spec = {"hostnames": [host], "parentRefs": [{"name": TENANT_GATEWAY}]}
+            spec = {"hostnames": [host], "parentRefs": [{"name": gateway}]}
             route = {"spec": spec, "status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}}
             _put(tenant, kinds.HTTP_ROUTE, place, host.partition(".")[0], route, labels)
         owner = _put(tenant, kinds.STATEFUL_SET, place, plan.workload, {"status": {"readyReplicas": 1}}, labels)
