@@ -74,7 +74,7 @@ async def _prepare_alias(attempt: EndpointAttempt, endpoint: Endpoint, wanted: C
 async def enlarge(attempt: EndpointAttempt) -> Done | Wait:
     """The pools have room for both sides."""
     course = recorded(attempt)
-    if course.enlarged.placement != course.before.plan.placement:
+    if course.before.plan.owns_tenant_cluster and course.enlarged.placement != course.before.plan.placement:
         await apply_instance(attempt, course.enlarged)
     return Done()
 

@@ -180,7 +180,8 @@ async def _revived(attempt: EndpointAttempt, course: Course) -> Wait | None:
 
 
 async def _put_away(attempt: EndpointAttempt, course: Course, winner: EndpointPlan, loser: EndpointPlan) -> None:
-    if course.enlarged.placement != winner.placement or course.before.plan.placement != winner.placement:
+    places = (course.enlarged.placement, course.before.plan.placement)
+    if winner.owns_tenant_cluster and any(place != winner.placement for place in places):
         await apply_instance(attempt, winner)
     await remove_leases(attempt, loser, kept=lease_names(winner))
 

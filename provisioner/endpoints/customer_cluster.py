@@ -1,18 +1,17 @@
 """The tenant cluster that a customer's endpoints of one tier share: made with the first, given back with the last.
 
 Whoever makes an endpoint sees to it that the cluster is there and leaves its fence on it; whoever deletes one takes the
-cluster along when no row of another endpoint is on it. A row that comes after that look belongs to an operation that is
+cluster along when nobody else is in it any more. A row that comes after that look belongs to an operation that is
 taken up later, so its fence is higher: the deletion is refused, or it came first and the cluster is made anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 from provisioner.delivery.interface import Commit
 from provisioner.domain.conditions import Stage, StageName
-from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.observe import ENDPOINT_LABEL, runtime_application
@@ -87,43 +86,23 @@ async def remove_beside(attempt: EndpointAttempt, plan: EndpointPlan) -> list[st
     return left
 
 
-class Leave(StrEnum):
-    """What an endpoint that goes does about its customer's tenant cluster."""
-
-    LEAVE = "leave"
-    """Others are in it: the one that goes last takes it along."""
-    WAIT = "wait"
-    """Only such are in it as go too, and it falls to this one to be the last."""
-    TAKE = "take"
-    """It is the last."""
-
-
-def derive_leave(endpoint: Endpoint, endpoints: Iterable[Endpoint]) -> Leave:
-    """What an endpoint that is being deleted does, by the rows of its tenant. Pure.
-
-    Of several that go at once the one with the greatest id waits for the others, so that exactly one is the last.
+async def leave(attempt: EndpointAttempt, endpoint: Endpoint) -> bool:
+    """Note on its row that the endpoint is out of the tenant cluster, and say whether it was the last in it. It is
+    noted before the others are looked at, so that of several that go at once whoever notes it last sees all others gone.
     """
-    if _has_left(endpoint):
-        return Leave.LEAVE
+    left = Stage(name=StageName.TENANT_CLUSTER, reason=_LEFT, message="it is out of the customer's tenant cluster")
+    await record_stages(attempt, endpoint, (left,))
+    return is_last(endpoint, await attempt.world.store.endpoints.list(tenant=endpoint.tenant))
+
+
+def is_last(endpoint: Endpoint, endpoints: Iterable[Endpoint]) -> bool:
+    """Whether nobody else is in the endpoint's tenant cluster who has not left it. Pure."""
     here = _place(endpoint.plan)
-    others = [one for one in endpoints if one.id != endpoint.id and _place(one.plan) == here and not _has_left(one)]
-    if not others:
-        return Leave.TAKE
-    if any(other.phase is not Phase.DELETING or other.id > endpoint.id for other in others):
-        return Leave.LEAVE
-    return Leave.WAIT
+    return all(has_left(one) for one in endpoints if one.id != endpoint.id and _place(one.plan) == here)
 
 
-async def decide_leave(attempt: EndpointAttempt, endpoint: Endpoint) -> Leave:
-    """Decide it, and keep on the row that the endpoint has left."""
-    decided = derive_leave(endpoint, await attempt.world.store.endpoints.list(tenant=endpoint.tenant))
-    if decided is Leave.LEAVE and not _has_left(endpoint):
-        left = Stage(name=StageName.TENANT_CLUSTER, reason=_LEFT, message="others are in the tenant cluster")
-        await record_stages(attempt, endpoint, (left,))
-    return decided
-
-
-def _has_left(endpoint: Endpoint) -> bool:
+def has_left(endpoint: Endpoint) -> bool:
+    """Whether a deletion has taken the endpoint out of its tenant cluster. Pure."""
     return any(stage.name is StageName.TENANT_CLUSTER and stage.reason == _LEFT for stage in endpoint.stages)
 
 

@@ -14,13 +14,7 @@ from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import NotFoundError, RetryableError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
-from provisioner.endpoints.customer_cluster import (
-    CUSTOMER,
-    Leave,
-    decide_leave,
-    remove_beside,
-    shared_branch,
-)
+from provisioner.endpoints.customer_cluster import CUSTOMER, leave, remove_beside, shared_branch
 from provisioner.endpoints.draining import drain_replicas
 from provisioner.endpoints.pool import aliases_of, told
 from provisioner.endpoints.progress import StepRun, load_endpoint, save_endpoint, wait_for
@@ -86,7 +80,7 @@ async def release(attempt: EndpointAttempt) -> Done | Wait:
     if left:
         message = f"still there: {', '.join(left[:5])}" + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         return await _waiting(attempt, endpoint, "Reclaiming", message)
-    if plan.tenancy == CUSTOMER and await decide_leave(attempt, endpoint) is Leave.TAKE:
+    if plan.tenancy == CUSTOMER and await leave(attempt, endpoint):
         await attempt.guard()
         await world.delivery.delete(shared_branch(plan.tenant, plan.tier))
     return Done({"leftovers": 0})
@@ -98,11 +92,8 @@ async def _leave(attempt: EndpointAttempt, endpoint: Endpoint, left: list[str]) 
         left = [*left, *await remove_beside(attempt, endpoint.plan)]
     if left:
         return await _waiting(attempt, endpoint, "Reclaiming", f"still there: {', '.join(left[:5])}")
-    decided = Leave.LEAVE if endpoint.plan.is_alias else await decide_leave(attempt, endpoint)
-    if decided is Leave.WAIT:
-        message = "waiting for the customer's other endpoints, which go too"
-        return await _waiting(attempt, endpoint, "Reclaiming", message)
-    return Done({"leftovers": 0}) if decided is Leave.LEAVE else None
+    is_last = endpoint.plan.tenancy == CUSTOMER and await leave(attempt, endpoint)
+    return None if is_last else Done({"leftovers": 0})
 
 
 async def clean(attempt: EndpointAttempt) -> Done | Wait:

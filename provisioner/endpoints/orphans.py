@@ -2,8 +2,8 @@
 and among keys. A worker looks every few minutes and stores what it found, which is what the API tells.
 
 Only what is ours is looked at: the namespaces of tenants' projects, our Gateway's namespace, branches and names of the
-form of an endpoint's id. A row is there before anything is made and goes after all of it; so what has a row before or
-after the look is no orphan.
+form of an endpoint's id, a pool's, or of the branch of a tenant cluster that a customer's endpoints share. A row is
+there before anything is made and goes after all of it; so what has a row before or after the look is no orphan.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from datetime import datetime
 
 from provisioner.domain.errors import TenantryError
 from provisioner.domain.orphan import Orphan
-from provisioner.domain.tenant import project_name
+from provisioner.domain.tenant import POOL_TENANT, project_name
+from provisioner.endpoints.customer_cluster import CUSTOMER, shared_branch
 from provisioner.endpoints.observe import ENDPOINT_LABEL
 from provisioner.endpoints.world import World
 from provisioner.platform.application import INSTANCE_LABEL
-from provisioner.platform.interface import Cluster, Kind, Manifest
+from provisioner.platform.interface import Kind, Manifest
 from provisioner.platform.kinds import (
     APPLICATION,
     HTTP_ROUTE,
@@ -37,7 +38,8 @@ KEYS = "keys"
 KEY_KIND = "ApiKey"
 BRANCH_KIND = "Branch"
 
-_PREFIX = "ep-"
+_ENDPOINT, _POOL, _SHARED = "ep-", f"{POOL_TENANT}-", "tenant-"
+"""How ids of endpoints, ids of pools and branches of customers' tenant clusters begin."""
 _AT_ONCE = 8
 _TENANT_LABEL = "tenantry.io/tenant"
 
@@ -82,9 +84,12 @@ async def find_orphans(world: World) -> tuple[Orphan, ...]:
     return tuple(orphan for orphan in seen if orphan.endpoint not in known)
 
 
-def tenant_cluster_of(manifest: Manifest) -> str:
-    """The tenant cluster that an object of a project's namespace belongs to, which has the endpoint's id for a name."""
+def owner_of(manifest: Manifest) -> str:
+    """Whose an object of a project's namespace is: the endpoint that it names, or the tenant cluster, which has the id
+    of the endpoint, or the name of the tenant where its endpoints share it."""
     metadata = manifest["metadata"]
+    if named := (metadata.get("labels") or {}).get(ENDPOINT_LABEL):
+        return str(named)
     if manifest.get("kind") == APPLICATION.kind:
         return str((metadata.get("labels") or {}).get(INSTANCE_LABEL, ""))
     if manifest.get("kind") == VIRTUAL_CLUSTER_INSTANCE.kind:
@@ -93,20 +98,23 @@ def tenant_cluster_of(manifest: Manifest) -> str:
 
 
 async def _endpoints(world: World) -> set[str]:
-    return {str(endpoint.id) for endpoint in await world.store.endpoints.list()}
+    endpoints = await world.store.endpoints.list()
+    shared = {shared_branch(one.tenant, one.plan.tier) for one in endpoints if one.plan.tenancy == CUSTOMER}
+    return {str(endpoint.id) for endpoint in endpoints} | shared
 
 
 async def _in_projects(world: World) -> list[Orphan]:
     slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(cluster: Cluster, kind: Kind, tenant: str, place: tuple[str, str]) -> list[Orphan]:
+    async def look(plane: str, kind: Kind, tenant: str, tier: str) -> list[Orphan]:
+        place = (plane, world.site.project_namespace_prefix + project_name(tenant, tier))
         async with slots:
-            found = await cluster.list(kind, namespace=place[1])
-        return list(_standing(found, tenant, place))
+            found = await world.clusters.control_plane(plane).list(kind, namespace=place[1])
+        return list(_standing(found, tenant, tier, place))
 
-    prefix, tenants = world.site.project_namespace_prefix, await world.store.tenants.list()
+    tenants = await world.store.tenants.list()
     looks = [
-        look(world.clusters.control_plane(plane), kind, tenant.name, (plane, prefix + project_name(tenant.name, tier)))
+        look(plane, kind, tenant.name, tier)
         for plane in world.site.control_planes
         for tenant in tenants
         if tenant.ready and not tenant.offboarding  # else projects are only being made, or going with all they hold
@@ -124,7 +132,7 @@ async def _routes(world: World) -> list[Orphan]:
         for route in await cluster.list(HTTP_ROUTE, namespace=namespace, labels=ours):
             labels = route["metadata"].get("labels") or {}
             endpoint = str(labels.get(ENDPOINT_LABEL, ""))
-            if endpoint.startswith(_PREFIX):
+            if endpoint.startswith((_ENDPOINT, _POOL)):
                 seen.append(_orphan(route, endpoint, str(labels.get(_TENANT_LABEL, "")), (plane, namespace)))
     return seen
 
@@ -133,7 +141,7 @@ async def _branches(world: World) -> list[Orphan]:
     return [
         Orphan(place=DELIVERY, kind=BRANCH_KIND, name=branch, endpoint=branch, tenant="")
         for branch in await world.delivery.branches()
-        if branch.startswith(_PREFIX)
+        if branch.startswith((_ENDPOINT, _POOL, _SHARED))
     ]
 
 
@@ -153,11 +161,13 @@ async def _keys(world: World) -> list[Orphan]:
     ]
 
 
-def _standing(found: Iterable[Manifest], tenant: str, place: tuple[str, str]) -> Iterable[Orphan]:
+def _standing(found: Iterable[Manifest], tenant: str, tier: str, place: tuple[str, str]) -> Iterable[Orphan]:
     for manifest in found:
-        endpoint = tenant_cluster_of(manifest)
-        if endpoint.startswith(_PREFIX):
-            yield _orphan(manifest, endpoint, tenant, place)
+        owner = owner_of(manifest)
+        if owner == tenant:
+            owner = shared_branch(tenant, tier)
+        if owner.startswith((_ENDPOINT, _SHARED) if tenant != POOL_TENANT else _POOL):
+            yield _orphan(manifest, owner, tenant, place)
 
 
 def _orphan(manifest: Manifest, endpoint: str, tenant: str, place: tuple[str, str]) -> Orphan:

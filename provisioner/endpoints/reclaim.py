@@ -14,7 +14,8 @@ from provisioner.domain.errors import ConflictError, NotFoundError
 from provisioner.domain.ids import EndpointId, Ids
 from provisioner.domain.operation import Operation, Verb
 from provisioner.domain.origin import Origin
-from provisioner.endpoints.orphans import tenant_cluster_of
+from provisioner.endpoints.customer_cluster import CUSTOMER, leave, shared_branch
+from provisioner.endpoints.orphans import owner_of
 from provisioner.endpoints.progress import save_endpoint, wait_for, waiting_out
 from provisioner.endpoints.submit import pending
 from provisioner.endpoints.world import EndpointAttempt, World
@@ -72,10 +73,12 @@ async def withdraw(attempt: EndpointAttempt) -> Done | Wait:
 
 
 async def remove(attempt: EndpointAttempt) -> Done | Wait:
-    """Nothing of it stands in any control plane cluster."""
+    """Nothing of it stands in any control plane cluster, nor does a tenant cluster in which it was the last."""
     left: list[str] = []
+    owners = await _owners(attempt)
     for plane, namespace in attempt.operation.request["places"]:
-        left += await _remove_from(attempt, attempt.world.clusters.control_plane(plane), namespace)
+        for owner in owners:
+            left += await _remove_from(attempt, attempt.world.clusters.control_plane(plane), namespace, owner)
     for plane in attempt.world.site.control_planes:
         ref = ObjectRef(HTTP_ROUTE, attempt.operation.subject, attempt.world.site.gateway.namespace)
         left += await _removed(attempt, attempt.world.clusters.control_plane(plane), ref)
@@ -83,7 +86,26 @@ async def remove(attempt: EndpointAttempt) -> Done | Wait:
         more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
         message = f"still there: {', '.join(left[:_SHOWN])}{more}"
         return wait_for(attempt, attempt.step, reason="Reclaiming", message=message)
-    return Done({"leftovers": 0})
+    return Done({"leftovers": 0, "owners": owners})
+
+
+async def _owners(attempt: EndpointAttempt) -> list[str]:
+    """Under which names something of it stands: its own, and its customer's tenant cluster's where nobody else is in
+    that. ConflictError (`EndpointInUse`) for one that an endpoint is in."""
+    subject, tenant = attempt.operation.subject, attempt.operation.tenant
+    rows = await attempt.world.store.endpoints.list(tenant=tenant)
+    row = next((one for one in rows if one.id == subject), None)
+    if row is not None:
+        takes = row.plan.tenancy == CUSTOMER and await leave(attempt, row)
+        return [subject, *([tenant] if takes else [])]
+    users = [one.name for one in rows if subject == shared_branch(one.tenant, one.plan.tier)]
+    if users:
+        raise ConflictError(
+            f"reclaiming `{subject}`: endpoints are in the tenant cluster: {', '.join(sorted(users)[:_SHOWN])}",
+            reason="EndpointInUse",
+            hint="it goes with the last of them",
+        )
+    return [tenant] if subject.startswith(shared_branch(tenant, "")) else [subject]
 
 
 async def clean(attempt: EndpointAttempt) -> Done | Wait:
@@ -91,6 +113,8 @@ async def clean(attempt: EndpointAttempt) -> Done | Wait:
     world, endpoint = attempt.world, EndpointId(attempt.operation.subject)
     await attempt.guard()
     await world.delivery.delete(endpoint)
+    if (row := await _row(attempt)) and attempt.operation.tenant in attempt.operation.result("remove")["owners"]:
+        await world.delivery.delete(shared_branch(row.tenant, row.plan.tier))
     await world.store.keys.revoke_endpoint(endpoint, world.clock.now())
     await world.store.endpoints.remove(endpoint, operation=attempt.operation.id, fence=attempt.fence)
     await world.store.orphans.forget(endpoint)
@@ -99,20 +123,25 @@ async def clean(attempt: EndpointAttempt) -> Done | Wait:
 
 async def on_failed(attempt: EndpointAttempt, reason: str, message: str) -> None:
     """Say on the row, where there is one, what failed; reclaiming may be asked for again."""
-    try:
-        endpoint = await attempt.world.store.endpoints.get(EndpointId(attempt.operation.subject))
-    except NotFoundError:
+    endpoint = await _row(attempt)
+    if endpoint is None:
         return
     await save_endpoint(attempt, endpoint, replace(endpoint, reason=reason, message=message))
 
 
-async def _remove_from(attempt: EndpointAttempt, cluster: Cluster, namespace: str) -> list[str]:
+async def _row(attempt: EndpointAttempt) -> Endpoint | None:
+    try:
+        return await attempt.world.store.endpoints.get(EndpointId(attempt.operation.subject))
+    except NotFoundError:
+        return None
+
+
+async def _remove_from(attempt: EndpointAttempt, cluster: Cluster, namespace: str, name: str) -> list[str]:
     """Remove the tenant cluster, and once it is gone what it should have taken along; what is still there."""
-    name = attempt.operation.subject
     left = await _removed(attempt, cluster, ObjectRef(VIRTUAL_CLUSTER_INSTANCE, name, namespace))
     is_gone = not left
     for kind in _AFTER_THE_INSTANCE:
-        for found in await _of_tenant_cluster(cluster, kind, namespace, name):
+        for found in await _owned(cluster, kind, namespace, name):
             ref = ObjectRef(kind, str(found["metadata"]["name"]), namespace)
             left += await _removed(attempt, cluster, ref) if is_gone else [_named(ref)]
     return left
@@ -124,8 +153,8 @@ async def _removed(attempt: EndpointAttempt, cluster: Cluster, ref: ObjectRef) -
     return [] if await cluster.delete(ref, fence=attempt.fence) else [_named(ref)]
 
 
-async def _of_tenant_cluster(cluster: Cluster, kind: Kind, namespace: str, name: str) -> list[Manifest]:
-    return [found for found in await cluster.list(kind, namespace=namespace) if tenant_cluster_of(found) == name]
+async def _owned(cluster: Cluster, kind: Kind, namespace: str, name: str) -> list[Manifest]:
+    return [found for found in await cluster.list(kind, namespace=namespace) if owner_of(found) == name]
 
 
 def _named(ref: ObjectRef) -> str:

@@ -29,7 +29,8 @@ WAIT_SECONDS = 30
 class Api:
     """The REST API as product automation calls it."""
 
-    def __init__(self, installation: Installation) -> None:
+    def __init__(self, installation: Installation, name: str = "life") -> None:
+        self._name = name
         settings = installation.laptop.settings
         self._headers = {"Authorization": f"Bearer {settings.operator_key_file.read_text().strip()}"}
         self._url = f"{settings.url}/v1"
@@ -43,10 +44,17 @@ class Api:
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """What is answered to a change."""
-        headers = self._headers | {"Idempotency-Key": f"life-{next(self._numbers)}"}
+        headers = self._headers | {"Idempotency-Key": f"{self._name}-{next(self._numbers)}"}
         answer = httpx2.request(method, f"{self._url}{path}", json=body, headers=headers, timeout=60, trust_env=False)
         assert answer.status_code in (201, 202), answer.text
         return answer.json()
+
+    def refused(self, method: str, path: str, body: Any = None) -> str:
+        """The reason for which a change is refused."""
+        headers = self._headers | {"Idempotency-Key": f"{self._name}-{next(self._numbers)}"}
+        answer = httpx2.request(method, f"{self._url}{path}", json=body, headers=headers, timeout=60, trust_env=False)
+        assert answer.status_code in (409, 422), answer.text
+        return str(answer.json()["reason"])
 
     def finish(self, operation: dict[str, Any]) -> dict[str, Any]:
         """The operation when it has succeeded."""
@@ -61,17 +69,17 @@ class Api:
         return self.finish(self.ask("POST", f"/endpoints/acme/life:{verb}", body))
 
 
-def call(url: str, secret: str) -> httpx2.Response:
+def call(url: str, secret: str, model: str = "life") -> httpx2.Response:
     """One call of a customer."""
-    body = {"model": "life", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
+    body = {"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
     headers = {"Authorization": f"Bearer {secret}"}
     return httpx2.post(f"{url}/chat/completions", json=body, headers=headers, timeout=60, trust_env=False)
 
 
-def until(url: str, secret: str, status: int) -> httpx2.Response:
+def until(url: str, secret: str, status: int, model: str = "life") -> httpx2.Response:
     """A customer's calls until one has this status: gateways learn of keys and routes within a second or two."""
     for _ in range(600):
-        answer = call(url, secret)
+        answer = call(url, secret, model)
         if answer.status_code == status:
             return answer
     raise AssertionError(f"not {status} but {answer.status_code}: {answer.text}")
@@ -118,3 +126,40 @@ def test_every_verb_through_the_api_and_nothing_is_left(installation: Installati
 
     api.finish(api.ask("DELETE", "/tenants/acme"))
     assert api.get("/tenants")["items"] == [] and api.get("/keys?tenant=acme")["items"] == []
+
+
+def test_tenants_share_a_pool_and_each_goes_without_the_others_noticing(installation: Installation) -> None:
+    """Ledger: TEN-02, TEN-04, TEN-05, LIF-05. The shipped tier of pools: the provider makes one, two tenants have an
+    alias on it, one of them goes, then the other, and the pool at last."""
+    api = Api(installation, "pool")
+    tenants = ("acme", "globex")
+    for tenant in ("pool", *tenants):
+        api.finish(api.ask("POST", "/tenants", {"name": tenant, "tiers": ["shared"]}))
+    asked = {**REQUEST, "tier": "shared", "name": "chat"}
+    pool = api.finish(api.ask("POST", "/endpoints", {**asked, "tenant": "pool", "name": "gemma"}))["subject"]
+    assert api.refused("POST", "/endpoints", {**asked, "tenant": "acme"}) == "InvalidRequest"  # its own parameters
+    del asked["serving"]
+    for tenant in tenants:
+        api.finish(api.ask("POST", "/endpoints", {**asked, "tenant": tenant}))
+    aliases = [api.get(f"/endpoints/{tenant}/chat") for tenant in tenants]
+    assert {alias["identifiers"]["tenantCluster"] for alias in aliases} == {pool}
+    assert len(find_processes(installation.state)) == 1
+
+    url = aliases[0]["url"]
+    ours, theirs = [
+        api.ask("POST", "/keys", {"tenant": tenant, "name": "ci", "endpoints": ["chat"]})["secret"]
+        for tenant in tenants
+    ]
+    assert until(url, ours, 200, "chat").json()["model"] == until(url, theirs, 200, "chat").json()["model"]
+    assert api.refused("POST", "/endpoints/acme/chat:scale", {"maxReplicas": 2}) == "PoolHasReplicas"
+    assert api.refused("DELETE", f"/endpoints/{pool}") == "PoolInUse"
+
+    api.finish(api.ask("DELETE", "/endpoints/acme/chat"))
+    assert call(url, ours, "chat").status_code in (401, 404)
+    assert call(url, theirs, "chat").status_code == 200
+    assert api.get(f"/endpoints/{pool}")["phase"] == "Ready"
+
+    api.finish(api.ask("DELETE", "/endpoints/globex/chat"))
+    api.finish(api.ask("DELETE", f"/endpoints/{pool}"))
+    assert asyncio.run(find_leftovers(installation.laptop.settings)) == []
+    assert find_processes(installation.state) == []

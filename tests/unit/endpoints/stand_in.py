@@ -162,8 +162,9 @@ class StandInPlatform:
         tenant.put(NAMESPACE, {"metadata": {"name": "inference"}})
         is_routed = "route" in self.reached
         parents = [{"conditions": true("Accepted", "ResolvedRefs")}] if is_routed else []
-        if customer := self.cluster.objects.get((HTTP_ROUTE.kind, "tenantry", plan.endpoint)):
-            customer["status"] = {"parents": parents}
+        for (kind, place, _), customer in self.cluster.objects.items():
+            if (kind, place) == (HTTP_ROUTE.kind, "tenantry"):
+                customer["status"] = {"parents": parents}
         programmed = {"conditions": true("Accepted", "Programmed"), "addresses": [{"value": "127.0.0.1"}]}
         in_namespace(tenant, GATEWAY, "tenant", {"status": programmed if is_routed else {}})
         wanted: set[tuple[str, str]] = set()

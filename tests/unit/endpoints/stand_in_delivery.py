@@ -66,6 +66,17 @@ class StandInPack:
         spec = {"templateRef": {"name": plan.placement.template}, "parameters": dict(plan.placement.parameters)}
         return {"metadata": metadata, "spec": spec}
 
+    def customer_instance(self, tenant: str, tier: str, *, control_plane: str) -> Manifest:
+        metadata = {"name": tenant, "namespace": f"p-{tenant}-{tier}"}
+        return {"metadata": metadata, "spec": {"templateRef": {"name": f"tenantry-{tier}"}}}
+
+    def tenant_tree(self, tenant: str, tier: str) -> Mapping[str, bytes]:
+        return {f"tenants/{tenant}/namespace.inference.yaml": _text({"tier": tier})}
+
+    def application(self, plan: EndpointPlan) -> Manifest:
+        metadata = {"name": f"{plan.endpoint}-runtime", "namespace": f"p-{plan.placement.project}"}
+        return {"metadata": metadata, "spec": {"destination": plan.placement.tenant_cluster}}
+
     def customer_route(self, plan: EndpointPlan) -> Manifest:
         spec = {"hostnames": [plan.address.hostname], "parentRefs": [{"name": "public"}]}
         labels = {"app.kubernetes.io/managed-by": "tenantry", "tenantry.io/endpoint": str(plan.endpoint)}

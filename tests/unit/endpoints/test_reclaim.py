@@ -13,7 +13,7 @@ from provisioner.domain.ids import KeyId, OperationId
 from provisioner.domain.operation import OperationState
 from provisioner.endpoints.orphans import OrphanSurvey
 from provisioner.endpoints.reclaim import new_reclaim
-from provisioner.platform.kinds import HTTP_ROUTE, NODE_CLAIM
+from provisioner.platform.kinds import HTTP_ROUTE, NODE_CLAIM, VIRTUAL_CLUSTER_INSTANCE
 from provisioner.store.interface.operations import Turn
 from tests.store.examples import EVERY_VERB, api_key, endpoint, tenant, tenant_operation
 from tests.unit.endpoints.installation import ENDPOINT, Installation, installation, origin
@@ -117,6 +117,37 @@ async def test_what_its_tenant_cluster_should_have_taken_along_goes_too(laptop: 
     done = await laptop.finish(await reclaim(laptop))
     assert done.state is OperationState.SUCCEEDED, done
     assert cluster.names(NODE_CLAIM) == cluster.names(HTTP_ROUTE) == ()
+
+
+async def test_a_customers_tenant_cluster_without_endpoints_is_found_and_reclaimed(laptop: Installation) -> None:
+    """Ledger: LIF-10"""
+    cluster, namespace = laptop.platform.cluster, "p-acme-dedicated"
+    cluster.put(VIRTUAL_CLUSTER_INSTANCE, {"metadata": {"name": "acme", "namespace": namespace}})
+    claim = {"metadata": {"name": "acme-burst", "namespace": namespace}, "spec": {"vClusterRef": "acme"}}
+    cluster.put(NODE_CLAIM, claim)
+    laptop.delivery.heads["tenant-acme-dedicated"] = "sha"
+    found = await OrphanSurvey(laptop.world).look()
+    assert {(orphan.kind, orphan.name) for orphan in found} == {
+        ("VirtualClusterInstance", "acme"),
+        ("NodeClaim", "acme-burst"),
+        ("Branch", "tenant-acme-dedicated"),
+    }
+    assert {orphan.endpoint for orphan in found} == {"tenant-acme-dedicated"}
+    operation, _ = new_reclaim(
+        "tenant-acme-dedicated",
+        None,
+        tenant="acme",
+        places=(PLACE,),
+        origin=origin("reclaim"),
+        clock=laptop.clock,
+        ids=laptop.world.ids,
+    )
+    await laptop.store.operations.submit(operation)
+    await laptop.turn()
+    del cluster.objects[VIRTUAL_CLUSTER_INSTANCE.kind, namespace, "acme"]  # the Platform is done with it
+    assert (await laptop.finish(operation.id)).state is OperationState.SUCCEEDED
+    assert await OrphanSurvey(laptop.world).look() == ()
+    assert (await laptop.store.endpoints.get(ENDPOINT)).phase is Phase.READY
 
 
 async def test_what_does_not_go_is_named(laptop: Installation) -> None:

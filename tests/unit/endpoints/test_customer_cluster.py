@@ -1,0 +1,55 @@
+"""Who takes along the tenant cluster that a customer's endpoints share: somebody, whatever the order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provisioner.domain.conditions import Stage, StageName, update_stages
+from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.ids import EndpointId
+from provisioner.endpoints.customer_cluster import is_last
+from tests.store.examples import NOON, endpoint, plan
+
+
+def member(number: int) -> Endpoint:
+    """One of a customer's endpoints in one tenant cluster."""
+    placement = replace(plan().placement, tenant_cluster="acme")
+    planned = replace(plan(), endpoint=EndpointId(f"ep-{number}"), tenancy="customer", placement=placement)
+    return endpoint(id=planned.endpoint, plan=planned)
+
+
+def marked(row: Endpoint) -> Endpoint:
+    """As a deletion keeps it once it has left."""
+    left = Stage(name=StageName.TENANT_CLUSTER, reason="Left")
+    return replace(row, stages=update_stages(row.stages, (left,), NOON))
+
+
+def test_an_endpoint_leaves_the_cluster_to_those_that_are_in_it() -> None:
+    """Ledger: TEN-05"""
+    going, staying = marked(member(1)), member(2)
+    elsewhere = replace(staying, plan=replace(staying.plan, placement=replace(plan().placement, project="acme-other")))
+    assert not is_last(going, [going, staying])
+    assert not is_last(going, [going, replace(staying, phase=Phase.FAILED)])
+    assert not is_last(going, [going, replace(staying, phase=Phase.DELETING)])
+    assert is_last(going, [going, elsewhere])
+    assert is_last(going, [going]) and is_last(going, [going, marked(staying)])
+
+
+@given(st.permutations([(number, step) for number in range(4) for step in ("mark", "look", "go")]))
+def test_the_cluster_is_taken_along_in_whatever_order_they_go(order: list[tuple[int, str]]) -> None:
+    """Ledger: TEN-05. Each notes that it has left, then looks, then removes its row, all of them at once: whoever notes
+    it last finds nobody."""
+    rows = {number: member(number) for number in range(4)}
+    last_to_mark, takes, steps = -1, set(), {number: iter(("mark", "look", "go")) for number in range(4)}
+    for number, _ in order:
+        step = next(steps[number])
+        if step == "mark":
+            rows[number], last_to_mark = marked(rows[number]), number
+        elif step == "look" and is_last(rows[number], rows.values()):
+            takes.add(number)
+        elif step == "go":
+            del rows[number]
+    assert last_to_mark in takes
