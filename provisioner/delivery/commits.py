@@ -12,23 +12,29 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,198}[a-z0-9])?")
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FILES_LIMIT = 10_000
 _TREE_LIMIT_BYTES = 64 * 2**20
+_MADE = "refs/tenantry/made-"
+NO_COMMIT = "0" * 40
+"""Where git has a ref that is not there."""
 _AUTHOR = "Tenantry <tenantry@localhost>"
 
 
-def import_stream(commits: Iterable[Commit]) -> bytes:
-    """The stream that makes the commits in one go and prints the SHA of each, a line each, in order."""
+def import_stream(commits: Iterable[Commit], *, keep: bool = True) -> bytes:
+    """The stream that makes the commits in one go and prints the SHA of each, a line each, in order. Without `keep` no
+    ref is made for them."""
     parts: list[bytes] = []
     made = 0
     for made, commit in enumerate(commits, 1):
         parts += _commit(commit, made)
     parts += [f"get-mark :{mark}\n".encode() for mark in range(1, made + 1)]
+    if not keep:
+        parts += [f"reset {_MADE}{mark}\nfrom {NO_COMMIT}\n\n".encode() for mark in range(1, made + 1)]
     return b"".join([*parts, b"done\n"])
 
 
 def _commit(commit: Commit, mark: int) -> Iterator[bytes]:
     stamp = f"{_AUTHOR} {int(commit.at.timestamp())} +0000"
     message = commit.message.encode()
-    yield f"commit refs/heads/made-{mark}\nmark :{mark}\nauthor {stamp}\ncommitter {stamp}\n".encode()
+    yield f"commit {_MADE}{mark}\nmark :{mark}\nauthor {stamp}\ncommitter {stamp}\n".encode()
     yield b"data %d\n%b\n" % (len(message), message)
     if commit.parent:
         yield f"from {commit.parent}\n".encode()

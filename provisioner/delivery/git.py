@@ -1,8 +1,9 @@
 """The delivery repository on the git command line: any remote, a local bare repository included.
 
 A push is made in a throw-away repository, so no state is shared and a killed one leaves nothing that matters; pushes
-that come at the same time share one, each with a compare-and-swap of its own. The same commit always has the same SHA.
-Called by the lifecycle verbs; Argo CD reads what stands there.
+that come at the same time share one, each with a compare-and-swap of its own. A repository on this machine is committed
+to where it lies. The same commit always has the same SHA. Called by the lifecycle verbs; Argo CD reads what stands
+there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 from provisioner.delivery.command import Git
 from provisioner.delivery.commits import check_commit, contents, import_stream, moved, ref_of
 from provisioner.delivery.interface import Commit
+from provisioner.delivery.local import commit_locally, is_local
 from provisioner.delivery.together import Together
 from provisioner.domain.errors import RejectedError, RetryableError, TenantryError
 
@@ -83,6 +85,8 @@ class GitDelivery:
 
     async def _push_all(self, commits: Sequence[Commit]) -> Sequence[str | TenantryError]:
         """Push commits of as many branches; of a branch that is named twice the later one finds it moved."""
+        if is_local(self._url):
+            return await commit_locally(self._git, commits)
         with self._throw_away() as repository:
             # Each branch is at the parent, or, when this push was made before, one above it.
             parents = [(commit.branch, commit.parent) for commit in commits if commit.parent]

@@ -41,14 +41,19 @@ async def ensure_platform_namespace(api: Api, site: Site) -> None:
 
 
 async def ensure_repository(path: Path) -> None:
-    """The bare delivery repository, whole, and without locks that a killed git left in it."""
+    """The bare delivery repository, whole, packed where it holds very many loose objects, and without locks that a
+    killed git left in it."""
     await _remove_left_locks(path)
+    await _git(path, "init", "--quiet", "--bare", "--initial-branch=main", str(path))
+    await _git(path, f"--git-dir={path}", "-c", "gc.autoDetach=false", "gc", "--auto", "--quiet")
+
+
+async def _git(repository: Path, *arguments: str) -> None:
     environment = {"PATH": os.defpath, "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
-    process = await asyncio.create_subprocess_exec(
-        shutil.which("git") or "git", "init", "--quiet", "--bare", "--initial-branch=main", str(path), env=environment
-    )
+    process = await asyncio.create_subprocess_exec(shutil.which("git") or "git", *arguments, env=environment)
     if await process.wait() != 0:
-        raise RetryableError(f"making the delivery repository: {path}", hint="is git installed, is there disk space?")
+        hint = "is git installed, is there disk space?"
+        raise RetryableError(f"making the delivery repository: {repository}", hint=hint)
 
 
 async def _remove_left_locks(repository: Path) -> None:
