@@ -25,8 +25,7 @@ async def commit_locally(git: Git, commits: Sequence[Commit]) -> Sequence[str | 
     repository, doing = f"--git-dir={git.url}", f"committing to branches {', '.join(one.branch for one in commits)}"
     made = await git.run(repository, "fast-import", "--quiet", "--done", stdin=import_stream(commits, keep=False))
     if made.code != 0:
-        for report in Path(git.url).glob("fast_import_crash_*"):  # what git leaves where a parent is not there
-            report.unlink(missing_ok=True)
+        _remove_reports(Path(git.url))
     git.require(made, doing)
     shas = made.text.split()
     wanted: dict[str, tuple[str, str]] = {}
@@ -37,6 +36,12 @@ async def commit_locally(git: Git, commits: Sequence[Commit]) -> Sequence[str | 
         sha if heads[ref_of(commit.branch)] == sha else moved(commit.branch)
         for commit, sha in zip(commits, shas, strict=True)
     ]
+
+
+def _remove_reports(repository: Path) -> None:
+    """Git leaves one where it gives up, as for a parent that is not there."""
+    for report in repository.glob("fast_import_crash_*"):
+        report.unlink(missing_ok=True)
 
 
 async def _move(git: Git, repository: str, wanted: Mapping[str, tuple[str, str]], *, doing: str) -> dict[str, str]:
