@@ -27,6 +27,7 @@ from provisioner.api.query import refuse_unknown_parameters
 from provisioner.api.routes import (
     audit,
     catalog,
+    endpoint_shells,
     endpoint_verbs,
     endpoints,
     endpoints_changes,
@@ -61,6 +62,7 @@ DOORS_PREFIX = "/internal"
 NOUNS = (
     audit,
     catalog,
+    endpoint_shells,
     endpoint_verbs,
     endpoints,
     endpoints_changes,

@@ -35,6 +35,7 @@ _STATUS_OF_REASON: Mapping[str, HTTPStatus] = {
     "IdempotencyKeyMissing": HTTPStatus.BAD_REQUEST,
     "Unauthorized": HTTPStatus.UNAUTHORIZED,
     "Forbidden": HTTPStatus.FORBIDDEN,
+    "ApiOnly": HTTPStatus.FORBIDDEN,
     "CustomerCreateOff": HTTPStatus.FORBIDDEN,
     "TooManyKeys": HTTPStatus.TOO_MANY_REQUESTS,
     "NameTaken": HTTPStatus.CONFLICT,

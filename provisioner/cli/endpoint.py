@@ -227,6 +227,20 @@ def chat_endpoint(
     asyncio.run(talk())
 
 
+@app.command("exec", hidden=True)
+@app.command("shell", hidden=True)
+def open_shell(
+    reference: ReferenceArgument, _command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...")] = None
+) -> None:
+    """Say that an endpoint has no shell, and what has.
+
+    Example: tenantry endpoint shell acme/chat
+    """
+    from provisioner.client import visible_calls
+
+    send(visible_calls.open_shell(reference))
+
+
 def chat_alias(endpoint: VisibleEndpoint) -> str:
     """The name to send in requests. RejectedError for what is known not to chat, for example a speech model."""
     if isinstance(endpoint.model, str):  # a customer's view, which does not say of which kind it is

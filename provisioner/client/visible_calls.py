@@ -53,6 +53,11 @@ def get_endpoint(reference: str) -> Call[VisibleEndpoint]:
     return Call(method="GET", path=path_of("endpoints", reference), read=_either(ENDPOINT))
 
 
+def open_shell(reference: str) -> Call[bytes]:
+    """Ask for a shell on an endpoint, which has none: RejectedError (`ApiOnly`) says what has."""
+    return Call(method="POST", path=path_of("endpoints", reference, "shell"), read=lambda reply: reply.body)
+
+
 def list_endpoints(tenant: str | None = None) -> Flow[VisibleEndpoint]:
     """Every endpoint that the key reaches, or a tenant's, without stages."""
     return pages(EndpointPage, "/endpoints", {"tenant": tenant})

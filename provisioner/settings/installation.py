@@ -104,9 +104,9 @@ def read_operator_key(settings: Settings) -> str:
 
 def read_gateway_key(settings: Settings) -> str:
     """The key by which gateways fetch snapshots. Raises RejectedError that names the file, never its content."""
-    return values.read_secret(
-        "gateway key", settings.gateway_key_file, hint="set TENANTRY_GATEWAY_KEY_FILE or TENANTRY_STATE"
-    )
+    file = settings.gateway_key_file
+    hint = f"make one with `openssl rand -hex 32 > {file}`, or name another file with TENANTRY_GATEWAY_KEY_FILE"
+    return values.read_secret("gateway key", file, hint=hint)
 
 
 def names_server(environ: Mapping[str, str] = os.environ) -> bool:

@@ -38,7 +38,7 @@ class Listen:
     port: int
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def bad_setting(variable: str, wants: str, found: str | None, example: str) -> RejectedError:

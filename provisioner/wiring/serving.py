@@ -31,6 +31,7 @@ from provisioner.catalog.site import Site
 from provisioner.catalog.written import document_of
 from provisioner.delivery.git import GitDelivery
 from provisioner.domain.clock import SystemClock
+from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import RandomIds
 from provisioner.domain.key import key_digest, priority_key
 from provisioner.domain.role import Role
@@ -186,7 +187,15 @@ def _open_clusters(kubeconfig: Path, stack: AsyncExitStack) -> LightkubeClusters
 
 def _bound(listen: Listen) -> socket.socket:
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    return socket.create_server((listen.host, listen.port), family=family)
+    try:
+        return socket.create_server((listen.host, listen.port), family=family)
+    except OSError as error:
+        why = (error.strerror or "").partition(" (while ")[0]  # Python adds the address, in a form of its own
+        raise RejectedError(
+            f"listening on `{listen}`: {why}",
+            reason="AddressRefused",
+            hint="stop what listens there, or name another address of this machine with TENANTRY_SERVE_ADDR",
+        ) from error
 
 
 async def serve_app(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> None:

@@ -161,5 +161,5 @@ def test_a_second_api_on_the_same_address_says_what_is_in_the_way(installation: 
     done = installation.run("serve")
     assert done.returncode == 1
     assert "Address already in use" in done.stderr
-    assert "hint: stop what listens there, or choose another port" in done.stderr
+    assert "hint: stop what listens there, or name another address of this machine" in done.stderr
     assert "Traceback" not in done.stderr

@@ -66,6 +66,11 @@ def test_listen_addresses_in_their_usual_forms(text: str, expected: Listen) -> N
     assert parse_listen("LISTEN_ADDR", text) == expected
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:8400", "[::1]:8400"])
+def test_the_command_line_finds_the_api_where_it_listens(address: str) -> None:
+    assert read_settings({"TENANTRY_SERVE_ADDR": address}).url == f"http://{address}"
+
+
 @pytest.mark.parametrize("text", ["8080", "host:", "host:http", "host:65536", "host:-1", "host:٣"])
 def test_a_bad_listen_address_names_the_variable(text: str) -> None:
     with pytest.raises(RejectedError, match="LISTEN_ADDR"):

@@ -22,6 +22,8 @@ CUSTOMERS_ROUTES = {
     ("GET", "/v1/endpoints/{reference}"),
     ("DELETE", "/v1/endpoints/{reference}"),
     ("GET", "/v1/endpoints:watch"),
+    ("POST", "/v1/endpoints/{reference}:exec"),
+    ("POST", "/v1/endpoints/{reference}:shell"),
     ("GET", "/v1/usage"),
 }
 """Those that answer a customer; for one all others do not exist."""

@@ -171,6 +171,19 @@ async def test_five_things_that_a_customer_may_not_see_are_not_there(
     assert (await customer.get("/v1/endpoints?tenant=other")).json()["items"] == []
 
 
+@pytest.mark.parametrize("verb", ["shell", "exec"])
+async def test_an_endpoint_has_no_shell_for_anybody_and_the_refusal_says_what_has(
+    verb: str, customer: httpx2.AsyncClient, operator: httpx2.AsyncClient, made: dict[str, Any]
+) -> None:
+    """Ledger: LIF-15. Whoever does not reach the endpoint is told what he is told of any other."""
+    for client in (customer, operator):
+        answer = await client.post(f"/v1/endpoints/acme/chat:{verb}")
+        assert (answer.status_code, answer.json()["reason"]) == (403, "ApiOnly")
+        assert "a machine of one's own, which is another product" in answer.json()["hint"]
+        assert (await client.post(f"/v1/endpoints/acme/none:{verb}")).status_code == 404
+    assert (await customer.post(f"/v1/endpoints/other/chat:{verb}")).status_code == 404
+
+
 async def test_a_team_sees_its_own_endpoints_where_teams_are_told_apart(
     services: Services, transport: httpx2.ASGITransport, made: dict[str, Any]
 ) -> None:

@@ -83,6 +83,17 @@ def test_every_verb_is_a_command(chat: str, sight: Sight, line: Sequence[str], v
     assert asked[0]["id"] == asked[1]["id"]
 
 
+def test_an_endpoint_is_opened_and_shown_as_open(chat: str, sight: Sight) -> None:
+    """Ledger: GW-10."""
+    assert sight.json("endpoint", "show", chat)["traffic"] == {"open": False, "balance": None, "maxTokens": None}
+    line = ["endpoint", "update", chat, "--set", "traffic.open=true", "--set", "traffic.balance=least-loaded"]
+    assert sight.json(*line)["verb"] == "endpoint.update"
+    assert sight.json("endpoint", "show", chat)["traffic"] == {
+        "open": True, "balance": "least-loaded", "maxTokens": None,
+    }  # fmt: skip
+    assert "traffic.balance" in sight.refused("endpoint", "update", chat, "--set", "traffic.balance=cache-aware")
+
+
 def test_an_update_takes_file_model_and_fields_together(chat: str, served: Served, tmp_path: Path) -> None:
     (tmp_path / "patch.yaml").write_text("model: nobody\nserving:\n  contextSize: 512\n  parallel: 4\n")
     line = ["endpoint", "update", "acme/chat", "-f", str(tmp_path / "patch.yaml"), "--set", "serving.contextSize=1024"]
@@ -137,6 +148,14 @@ def test_waiting_follows_the_operation_to_its_end(chat: str, served: Served, sig
 def test_an_endpoint_that_serves_is_not_reclaimed(chat: str, sight: Sight) -> None:
     assert "it is not given up" in sight.refused("endpoint", "reclaim", chat)
     assert "nothing is known to be left" in sight.refused("endpoint", "reclaim", "ep-none")
+
+
+@pytest.mark.parametrize("line", [("shell", "acme/chat"), ("exec", "acme/chat", "--", "sh", "-c", "ls")])
+def test_a_shell_is_refused_with_what_has_one(chat: str, sight: Sight, line: tuple[str, ...]) -> None:
+    """Ledger: LIF-15"""
+    told = sight.refused("endpoint", *line)
+    assert "error: opening a shell on endpoint `chat`: it is managed, and called through its API alone" in told
+    assert "hint: a shell comes with a machine of one's own, which is another product" in told
 
 
 def test_a_customers_key_is_shown_the_customers_view(

@@ -147,7 +147,7 @@ async def test_a_watch_tells_what_there_is_and_then_what_changes_to_both_clients
 
 
 def test_a_customers_key_is_answered_with_the_customers_view(client: Client, served: Served) -> None:
-    """Ledger: CLI-07 SEC-08"""
+    """Ledger: CLI-07 SEC-08 LIF-15"""
     made = client.send(key_calls.create_key({"tenant": "acme", "name": "ci"}, idempotency_key="k"))
     with Client(served.url, made.secret or "") as customer:
         seen = customer.send(visible_calls.get_endpoint("acme/chat"))
@@ -157,6 +157,9 @@ def test_a_customers_key_is_answered_with_the_customers_view(client: Client, ser
         assert isinstance(next(customer.each(watch_calls.watch_endpoints())).endpoint, CustomerEndpointView)
         with pytest.raises(RejectedError):
             customer.send(visible_calls.create_endpoint(REQUEST | {"name": "second"}, idempotency_key="c"))
+        with pytest.raises(RejectedError) as refused:
+            customer.send(visible_calls.open_shell("acme/chat"))
+        assert (refused.value.reason, "another product" in (refused.value.hint or "")) == ("ApiOnly", True)
     assert isinstance(client.send(visible_calls.get_endpoint("acme/chat")), EndpointView)
 
 
