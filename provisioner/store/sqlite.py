@@ -114,6 +114,7 @@ class _Cursor(sqlite3.Cursor):
         return self.connection.run(lambda: super(_Cursor, self).execute(sql, parameters))
 
     def executemany(self, sql: str, parameters: Any) -> Self:
+        await_only(_Nothing())
         return self.connection.run(lambda: super(_Cursor, self).executemany(sql, parameters))
 
     async def _async_soft_close(self) -> None:
