@@ -43,6 +43,7 @@ _CONNECT_SECONDS = 5
 _POOL_SIZE = 8
 _DRIVERS = {"sqlite": sqlite.DRIVER, "postgresql": "postgresql+psycopg"}
 _BUSY_SQLITE_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_DAMAGED_SQLITE_ERRORS = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _DISK_SQLITE_ERRORS = ("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL", "SQLITE_READONLY")
 
 
@@ -97,7 +98,7 @@ def open_database(url: str) -> Database:
     """The database at `url` (`sqlite:///file` or `postgresql://…`), not yet connected. RejectedError for another."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # the latter for a port that is no number
         raise _unknown_database() from None
     driver = _DRIVERS.get(parsed.get_backend_name())
     if driver is None or (driver.startswith("sqlite") and parsed.database in (None, "", ":memory:")):
@@ -201,6 +202,9 @@ def _translated(error: DBAPIError) -> RetryableError | InvariantError:
     passes = is_away if code is None else is_disk or code.startswith(_BUSY_SQLITE_ERRORS)
     if passes or error.connection_invalidated:
         away = None if code else "is it running, and does TENANTRY_DATABASE_URL name it?"
-        hint = "is its disk full or read-only?" if is_disk else away
+        hint = "does its folder exist, and is the disk full or read-only?" if is_disk else away
         return RetryableError(f"using the database: {fact}", reason="DatabaseUnavailable", hint=hint)
+    if code is not None and code.startswith(_DAMAGED_SQLITE_ERRORS):
+        hint = "put a backup in place of its file, or save what can be read with `sqlite3 FILE .recover`"
+        return InvariantError(f"using the database: {fact}", reason="DatabaseDamaged", hint=hint)
     return InvariantError(f"using the database: {fact}")

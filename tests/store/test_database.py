@@ -24,7 +24,15 @@ ON_POSTGRESQL = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 
 
 @pytest.mark.parametrize(
-    "url", ["mysql://root:tnt-secret@example.com/x", "sqlite://", "sqlite:///:memory:", "tnt-secret", ""]
+    "url",
+    [
+        "mysql://root:tnt-secret@example.com/x",
+        "postgresql://root:tnt-secret@example.com:port/x",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "tnt-secret",
+        "",
+    ],
 )
 async def test_unsupported_database_is_refused_without_repeating_its_url(url: str, clock: SteppedClock) -> None:
     with pytest.raises(RejectedError) as refused:

@@ -15,7 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, MetaData, inspect, select, text
 
-from provisioner.domain.errors import InvariantError, TenantryError
+from provisioner.domain.errors import InvariantError, RetryableError, TenantryError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.operation import StepRecord
 from provisioner.store.database import open_database
@@ -39,6 +39,12 @@ def upgrade() -> None:
     op.create_table("{table}", sa.Column("id", sa.Integer(), primary_key=True))
     op.execute("{then}")
 '''
+
+
+@pytest.fixture
+def is_migrated() -> bool:
+    """Here databases begin empty."""
+    return False
 
 
 def write_migration(folder: Path, revision: str, *, before: str | None, then: str = "SELECT 1") -> None:
@@ -238,10 +244,24 @@ async def test_tables_of_somebody_else_are_left_as_they_are(url: str, clock: Ste
     await store.close()
 
 
-async def test_file_that_is_no_database_is_refused(tmp_path: Path, clock: SteppedClock) -> None:
-    (tmp_path / "store.sqlite").write_bytes(b"not a database at all" * 100)
-    with pytest.raises(InvariantError, match="not a database"):
-        await open_store(f"sqlite:///{tmp_path}/store.sqlite", clock=clock)
+@pytest.mark.parametrize("kept", [0, 20_000], ids=["other bytes", "cut off"])
+async def test_file_that_is_no_database_any_more_is_refused_with_what_to_do(
+    kept: int, tmp_path: Path, clock: SteppedClock
+) -> None:
+    file = tmp_path / "store.sqlite"
+    store = await open_store(f"sqlite:///{file}", clock=clock)
+    await store.close()
+    file.write_bytes(file.read_bytes()[:kept] or b"not a database at all" * 100)
+    with pytest.raises(InvariantError, match=r"not a database|malformed") as refused:
+        await open_store(f"sqlite:///{file}", clock=clock)
+    assert refused.value.reason == "DatabaseDamaged"
+    assert "backup" in (refused.value.hint or "")
+
+
+async def test_folder_that_is_not_there_is_asked_for(tmp_path: Path, clock: SteppedClock) -> None:
+    with pytest.raises(RetryableError, match="unable to open") as refused:
+        await open_store(f"sqlite:///{tmp_path}/none/store.sqlite", clock=clock)
+    assert "folder" in (refused.value.hint or "")
 
 
 async def columns(url: str) -> dict[str, set[str]]:
