@@ -1,7 +1,8 @@
 """Asks replicas over mutual TLS by their own name on the tenant's Gateway, and the customer's URL as anybody would.
 
 A replica is dialled at its Gateway's address while SNI, certificate check and Host header carry its name, so no DNS is
-needed. Time and bytes are bounded; nothing that the other side does raises. Called by the verbs and the doctor.
+needed; replicas share an address, so no connection outlives the questions to one of them. Time and bytes are bounded;
+nothing that the other side does raises. Called by the verbs and the doctor.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx2
+import aiohttp
 
 from provisioner.domain.decode_rate import DecodeRate
 from provisioner.domain.errors import RejectedError
@@ -29,7 +30,7 @@ from provisioner.domain.small_request import (
 from provisioner.domain.snapshot import Backend
 from provisioner.probe.interface import ProbeResult
 
-_TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
+_TIMEOUT = aiohttp.ClientTimeout(sock_connect=5.0, sock_read=30.0)
 _DEADLINE_SECONDS = DecodeRate().seconds_for(LONGEST_ANSWER_TOKENS)
 _ANSWER_LIMIT_BYTES = 2**20
 _TEXT_LIMIT = 200
@@ -68,7 +69,7 @@ class HttpProbe:
         self._files = client_cert, client_key
         try:
             self._stamp = _stamp(self._files)
-            self._context = ours = ssl.create_default_context(cafile=str(server_ca))
+            ours = ssl.create_default_context(cafile=str(server_ca))
             ours.load_cert_chain(*self._files)
             stranger = ssl.create_default_context(cafile=str(server_ca))
         except (OSError, ValueError) as error:
@@ -77,38 +78,26 @@ class HttpProbe:
                 reason="BadCertificates",
                 hint="name PEM files by TENANTRY_CLIENT_CERT, TENANTRY_CLIENT_KEY and TENANTRY_SERVER_CA",
             ) from error
-        # Replicas share an address, and connections are pooled by address: a kept one would carry another's name.
-        fresh = httpx2.Limits(max_keepalive_connections=0)
-        self._ours = httpx2.AsyncClient(verify=ours, timeout=_TIMEOUT, trust_env=False, limits=fresh)
-        self._stranger = httpx2.AsyncClient(verify=stranger, timeout=_TIMEOUT, trust_env=False, limits=fresh)
-        self._public = httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=False)
+        self._ours, self._stranger = ours, stranger
+        self._public: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
         """Close every connection."""
-        for client in (self._ours, self._stranger, self._public):
-            await client.aclose()
+        if self._public is not None:
+            await self._public.close()
+            self._public = None
 
     async def replica(self, backend: Backend, *, model: str, kind: str) -> ProbeResult:
         """`/health`, `/v1/models` names `model`, and one small real request of the kind."""
-        health = await self._ask_backend(self._ours, backend, "/health")
-        if health.status != 200:
-            reason = "LoadingModel" if health.status == 503 else "Unhealthy"
-            return _failed(reason, f"{backend.host} /health: {_status(health)}")
-        listed = await self._ask_backend(self._ours, backend, "/v1/models")
-        names = served_models(listed.json()) if listed.status == 200 else ()
-        if model not in names:
-            found = ", ".join(names)[:_TEXT_LIMIT] or _status(listed)
-            return _failed("WrongModel", f"{backend.host} serves not `{model}` but: {found}")
-        wanted = small_request(kind, model)
-        answer = await self._ask_backend(self._ours, backend, f"/v1{wanted.path}", wanted)
-        if answer.status != 200 or not is_answer(kind, answer.json()):
-            return _failed("NoAnswer", f"{backend.host} /v1{wanted.path}: {_status(answer)}")
-        return ProbeResult(ok=True)
+        self._renew()
+        async with _session(self._ours) as session:
+            return await _ask_replica(session, backend, model=model, kind=kind)
 
     async def refuses_stranger(self, backend: Backend) -> ProbeResult:
         """Whether the tenant's Gateway refuses a caller without our client certificate. An address that nobody listens
         at refuses nobody."""
-        answer = await self._ask_backend(self._stranger, backend, "/health")
+        async with _session(self._stranger) as session:
+            answer = await _ask_backend(session, backend, "/health")
         if answer.is_refusal or answer.status in _REFUSALS:
             return ProbeResult(ok=True)
         if answer.status == 0:
@@ -119,6 +108,8 @@ class HttpProbe:
         """One small request to the customer's URL; the HTTP status (0 when nothing answered) and a short reason."""
         wanted = small_request(kind, alias)
         headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+        if self._public is None:
+            self._public = _session()
         answer = await _ask(self._public, f"{url.rstrip('/')}{wanted.path}", wanted, headers=headers)
         return answer.status, answer.told if answer.status != 200 else ""
 
@@ -127,54 +118,80 @@ class HttpProbe:
         with suppress(OSError, ssl.SSLError):
             stamp = _stamp(self._files)
             if stamp != self._stamp:
-                self._context.load_cert_chain(*self._files)
+                self._ours.load_cert_chain(*self._files)
                 self._stamp = stamp
 
-    async def _ask_backend(
-        self, client: httpx2.AsyncClient, backend: Backend, path: str, wanted: SmallRequest | None = None
-    ) -> _Answer:
-        self._renew()
-        scheme = "https" if backend.tls else "http"
-        return await _ask(client, f"{scheme}://{backend.address}{path}", wanted, host=backend.host)
+
+def _session(tls: ssl.SSLContext | None = None) -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(ssl=True if tls is None else tls)
+    return aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
+
+
+async def _ask_replica(session: aiohttp.ClientSession, backend: Backend, *, model: str, kind: str) -> ProbeResult:
+    health = await _ask_backend(session, backend, "/health")
+    if health.status != 200:
+        reason = "LoadingModel" if health.status == 503 else "Unhealthy"
+        return _failed(reason, f"{backend.host} /health: {_status(health)}")
+    listed = await _ask_backend(session, backend, "/v1/models")
+    names = served_models(listed.json()) if listed.status == 200 else ()
+    if model not in names:
+        found = ", ".join(names)[:_TEXT_LIMIT] or _status(listed)
+        return _failed("WrongModel", f"{backend.host} serves not `{model}` but: {found}")
+    wanted = small_request(kind, model)
+    answer = await _ask_backend(session, backend, f"/v1{wanted.path}", wanted)
+    if answer.status != 200 or not is_answer(kind, answer.json()):
+        return _failed("NoAnswer", f"{backend.host} /v1{wanted.path}: {_status(answer)}")
+    return ProbeResult(ok=True)
+
+
+async def _ask_backend(
+    session: aiohttp.ClientSession, backend: Backend, path: str, wanted: SmallRequest | None = None
+) -> _Answer:
+    scheme = "https" if backend.tls else "http"
+    url = f"{scheme}://{backend.address}{path}"
+    return await _ask(session, url, wanted, headers={"Host": backend.host}, server_hostname=backend.host)
 
 
 async def _ask(
-    client: httpx2.AsyncClient,
+    session: aiohttp.ClientSession,
     url: str,
     wanted: SmallRequest | None,
     *,
-    host: str | None = None,
-    headers: dict[str, str] | None = None,
+    headers: Mapping[str, str],
+    server_hostname: str | None = None,
 ) -> _Answer:
-    files = {"file": ("second.wav", wanted.audio, "audio/wav")} if wanted and wanted.audio else None
-    request = client.build_request(
-        "POST" if wanted else "GET",
-        url,
-        json=wanted.json if wanted else None,
-        data=wanted.form if wanted else None,
-        files=files,
-        headers={**(headers or {}), **({"Host": host} if host else {})},
-        extensions={"sni_hostname": host} if host else {},
-    )
     try:
-        async with asyncio.timeout(_DEADLINE_SECONDS):
-            return await _send(client, request)
-    except (httpx2.HTTPError, TimeoutError) as error:
+        async with (
+            asyncio.timeout(_DEADLINE_SECONDS),
+            session.request(
+                "POST" if wanted else "GET",
+                url,
+                json=wanted.json if wanted else None,
+                data=_form(wanted) if wanted and wanted.audio else None,
+                headers=headers,
+                server_hostname=server_hostname,
+                allow_redirects=False,
+            ) as response,
+        ):
+            return await _read(response)
+    except (aiohttp.ClientError, TimeoutError) as error:
         trouble = f"{type(error).__name__}: {error}"
         return _Answer(0, trouble=trouble, is_refusal=_is_refusal(error))
 
 
-async def _send(client: httpx2.AsyncClient, request: httpx2.Request) -> _Answer:
-    response = await client.send(request, stream=True)
-    try:
-        body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > _ANSWER_LIMIT_BYTES:
-                return _Answer(0, trouble=f"the answer is longer than bytes: {_ANSWER_LIMIT_BYTES}")
-        return _Answer(response.status_code, bytes(body))
-    finally:
-        await response.aclose()
+def _form(wanted: SmallRequest) -> aiohttp.FormData:
+    form = aiohttp.FormData(wanted.form or {})
+    form.add_field("file", wanted.audio, filename="second.wav", content_type="audio/wav")
+    return form
+
+
+async def _read(response: aiohttp.ClientResponse) -> _Answer:
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > _ANSWER_LIMIT_BYTES:
+            return _Answer(0, trouble=f"the answer is longer than bytes: {_ANSWER_LIMIT_BYTES}")
+    return _Answer(response.status, bytes(body))
 
 
 def _stamp(files: Iterable[Path]) -> tuple[tuple[int, int], ...]:
@@ -185,12 +202,11 @@ def _stamp(files: Iterable[Path]) -> tuple[tuple[int, int], ...]:
 def _is_refusal(error: BaseException) -> bool:
     """Whether the other side took the connection and then dropped it: in the handshake, or, as TLS 1.3 allows, after
     our first bytes. Silence is no refusal, and a certificate of theirs that we do not trust is ours, not theirs."""
-    if isinstance(error, httpx2.ReadError | httpx2.WriteError | httpx2.RemoteProtocolError):
-        return True
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLError):
-        cause = cause.__cause__ or cause.__context__
-    return cause is not None and not isinstance(cause, ssl.SSLCertVerificationError)
+    if isinstance(error, TimeoutError | aiohttp.ClientConnectorCertificateError):
+        return False
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return isinstance(error, aiohttp.ClientSSLError)
+    return isinstance(error, aiohttp.ClientOSError | aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError)
 
 
 def _status(answer: _Answer) -> str:
