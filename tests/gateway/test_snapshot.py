@@ -25,6 +25,16 @@ async def test_new_key_works_within_a_second_and_a_revoked_one_stops(stage: Stag
     assert (await stage.chat()).status == 401
 
 
+async def test_new_route_works_within_a_second_and_one_that_is_gone_stops(stage: Stage) -> None:
+    """Ledger: GW-04, ROU-08."""
+    assert (await stage.chat({"model": "new"})).status == 404
+    await stage.plane.publish(make_snapshot(make_route(stage.backend, alias="new"), keys=(make_key(),), version=3))
+    async with asyncio.timeout(1):
+        while (await stage.chat({"model": "new"})).status != 200:
+            await asyncio.sleep(0.02)
+    assert (await stage.chat()).status == 404
+
+
 async def test_snapshot_file_holds_digests_only_and_is_its_owner_s(stage: Stage) -> None:
     """Ledger: GW-01."""
     await until(stage.snapshot_file.exists)
