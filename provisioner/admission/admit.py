@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from provisioner.admission.custom import WEIGHTS_NOT_NAMED
 from provisioner.admission.form import (
     Assumptions,
     Draft,
@@ -49,8 +50,9 @@ class Forecast:
 
     @property
     def renders(self) -> bool:
-        """Whether there is a plan and the site names all that its templates ask for."""
-        return self.plan is not None and all(finding.reason != SITE_INCOMPLETE for finding in self.findings)
+        """Whether there is a plan, and site and model name all that its templates ask for."""
+        lacking = {SITE_INCOMPLETE, WEIGHTS_NOT_NAMED}
+        return self.plan is not None and all(finding.reason not in lacking for finding in self.findings)
 
 
 def parse_request(raw: Any) -> EndpointRequest:

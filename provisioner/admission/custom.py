@@ -16,6 +16,8 @@ from provisioner.catalog.tier import Tenancy, Tier
 from provisioner.domain.finding import Finding, unknown_name_hint
 from provisioner.domain.tenant import POOL_TENANT
 
+WEIGHTS_NOT_NAMED = "WeightsNotNamed"
+"""Why a plan is not rendered whose model does not say what the asked runtime loads."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -45,6 +47,11 @@ def check_model(
         message = f"reading runtime: `{runtime.name}` serves only {', '.join(runtime.models)}, found {shown(model.id)}"
         yield Finding(
             reason="ModelNotServed", message=message, field="serving.runtime", hint="leave serving.runtime out"
+        )
+    for name in sorted(runtime.wanted_of_masters - model.master.serving.keys()):
+        message = f"reading runtime: `{runtime.name}` loads weights by `{name}`, which model `{model.id}` does not name"
+        yield Finding(
+            reason=WEIGHTS_NOT_NAMED, message=message, field="serving.runtime", hint="leave serving.runtime out"
         )
 
 

@@ -77,7 +77,7 @@ def read_document(path: Path, *, root: Path) -> Document:
         reason = getattr(error, "strerror", None) or "the link goes in circles"
         raise _refused(file, "Unreadable", f"reading file: {reason.lower()}") from error
     if len(data) > MAX_BYTES:
-        raise _refused(file, "FileTooLarge", f"reading file: more bytes than {MAX_BYTES}")
+        raise _refused(file, "FileTooLarge", f"reading file: more bytes than {MAX_BYTES}", line=1)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

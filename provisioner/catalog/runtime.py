@@ -119,6 +119,14 @@ class Runtime(Entry):
         return digest_of([told, {name: parameter.flag for name, parameter in self.parameters.items()}])
 
     @cached_property
+    def wanted_of_masters(self) -> frozenset[str]:
+        """Parameters without which its command lines have a hole, and which no request may set."""
+        texts = (*self.arguments, *(self.fetch.each if self.fetch else ()))
+        return frozenset(
+            name for name, parameter in self.parameters.items() if parameter.fixed and f"{{{name}}}" in "".join(texts)
+        )
+
+    @cached_property
     def overridable(self) -> dict[str, Parameter]:
         """The parameters that a request may override."""
         return {name: parameter for name, parameter in self.parameters.items() if not parameter.fixed}

@@ -25,7 +25,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS
 
-from provisioner.catalog.document import conflict_line
+from provisioner.catalog.document import MAX_BYTES, conflict_line
 from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
@@ -102,7 +102,10 @@ class Templates:
             raise refused(place, error.message or "bad syntax", reason="TemplateSyntax") from error
         except SlotMisuseError as error:
             raise refused(_place_of(error, name), str(error), reason="SlotMisused", hint=_HINT) from error
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
+        except RecursionError as error:
+            message = "templates that include or import one another without end"
+            raise refused(_place_of(error, name), message, reason="TemplateFailed", hint="break the circle") from error
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
             raise refused(_place_of(error, name), str(error), reason="TemplateFailed") from error
         return Rendered(*_with_places(text, name))
 
@@ -280,8 +283,21 @@ class _Loader(BaseLoader):
         path = None if ".." in Path(name).parts else self.files.find(name)
         if path is None:
             raise TemplateNotFound(name)
-        found = self.parsed[name] = _parsed(name, path.read_text(encoding="utf-8"))
+        found = self.parsed[name] = _parsed(name, _source(path, name))
         return environment.template_class.from_code(environment, found.code, globals or {}, lambda: True)
+
+
+def _source(path: Path, name: str) -> str:
+    """The text of a template. Raises TemplateSyntaxError for one that is too large or not UTF-8."""
+    with path.open("rb") as stream:
+        data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise TemplateSyntaxError(f"more bytes than {MAX_BYTES}", 1, name)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise TemplateSyntaxError(f"not UTF-8 at byte {error.start}", line, name) from error
 
 
 class _Parsed:

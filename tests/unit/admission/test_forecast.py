@@ -81,6 +81,7 @@ def test_the_example_of_every_tier_can_be_planned(tier: str) -> None:
         ({"extraArgs": ["--por=1"]}, "flag-owned", "serving.extraArgs[0]"),
         ({"extraArgs": ["--tensor_parallel_size", "8"]}, "flag-owned", "serving.extraArgs[0]"),
         ({"runtime": "parakeet"}, "model-not-served", "serving.runtime"),
+        ({"runtime": "mistralrs"}, "weights-not-named", "serving.runtime"),
         ({"image": "https://example.com/v1"}, "hosted-model", "serving.image"),
         ({"adapters": [{"name": "a", "source": "acme/a"}]}, "custom-code-not-allowed", "serving.adapters"),
         ({"autoscalingSignal": "moon"}, "invalid-value", "serving.autoscalingSignal"),

@@ -120,7 +120,7 @@ def test_files_outside_the_folder_are_not_followed(tmp_path: Path) -> None:
         "link": ("LinkLeadsOut", "link.yaml", None),
         "circle": ("Unreadable", "circle.yaml", None),
         "folder": ("NotAFile", "folder.yaml", None),
-        "big": ("FileTooLarge", "big.yaml", None),
+        "big": ("FileTooLarge", "big.yaml", 1),
         "latin": ("NotUtf8", "latin.yaml", 2),
         "pipe": ("NotAFile", "pipe.yaml", None),
         "missing": ("Unreadable", "missing.yaml", None),

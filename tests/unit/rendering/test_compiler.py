@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from provisioner.catalog.document import MAX_BYTES
 from provisioner.catalog.pack import PackFiles
 from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.rendering.compiler import Compiled, Slots, SlotValue, compile_templates
@@ -201,6 +202,22 @@ def test_broken_template_is_told_by_file_and_line(tmp_path: Path, text: str, rea
     error = refusal(tmp_path, HEAD + USES_ALL + text + "\n")
     assert error.reason == reason
     assert (error.findings[0].file, error.findings[0].line) == ("thing.yaml.j2", line)
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "words"),
+    [
+        (b"# \xff\n", 6, "not UTF-8 at byte"),
+        (b"# " + b"x" * MAX_BYTES, 1, f"more bytes than {MAX_BYTES}"),
+        (b"{% include 'thing.yaml.j2' %}\n", 6, "without end"),
+    ],
+    ids=["latin-1", "too large", "includes itself"],
+)
+def test_file_that_is_no_template_is_told_by_its_line(tmp_path: Path, data: bytes, line: int, words: str) -> None:
+    (tmp_path / "thing.yaml.j2").write_bytes((HEAD + USES_ALL).encode() + data)
+    with pytest.raises(RejectedError, match=words) as error:
+        compile_templates(PackFiles((tmp_path,)), ["thing.yaml.j2"], constants={}, slots=SLOTS)
+    assert (error.value.findings[0].file, error.value.findings[0].line) == ("thing.yaml.j2", line)
 
 
 TWICE = "{% set x = [1, 2, 3, 4] %}" + "{% set x = x + x %}" * 10
