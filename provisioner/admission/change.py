@@ -14,9 +14,9 @@ from pydantic import Field
 
 from provisioner.admission.admit import admit_endpoint
 from provisioner.admission.alias import check_alias_update, require_own_replicas
-from provisioner.admission.form import TeamName
+from provisioner.admission.form import TeamName, request_json
 from provisioner.admission.patch import merge_patch
-from provisioner.admission.traffic import TrafficForm, check_traffic, traffic_json
+from provisioner.admission.traffic import TrafficForm, check_traffic
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import validate_fields
@@ -66,7 +66,7 @@ def admit_update(
     """
     _refuse((*_form_findings(UpdateForm, raw), *check_alias_update(endpoint, raw)))
     request, plan = admit_endpoint(
-        merge_patch(_request_json(endpoint), raw),
+        merge_patch(request_json(endpoint.request), raw),
         catalog=_with_own_model(catalog, endpoint),
         site=site,
         endpoint_id=endpoint.id,
@@ -88,7 +88,7 @@ def admit_traffic(endpoint: Endpoint, raw: Any) -> Change:
     Raises RejectedError with every finding.
     """
     _refuse(_form_findings(UpdateForm, raw))
-    form = validate_fields(TrafficForm, merge_patch(_request_json(endpoint), raw).get("traffic", {}))
+    form = validate_fields(TrafficForm, merge_patch(request_json(endpoint.request), raw).get("traffic", {}))
     if isinstance(form, tuple):
         _refuse(tuple(replace(found, field=f"traffic.{found.field}") for found in form))
         raise InvariantError("reading traffic: no form and no finding")
@@ -137,23 +137,6 @@ def _rescaled(plan: EndpointPlan, wanted: EndpointPlan) -> EndpointPlan:
         runtime=replace(plan.runtime, min_replicas=low, max_replicas=high),
         rollout=wanted.rollout,
     )
-
-
-def _request_json(endpoint: Endpoint) -> dict[str, Any]:
-    """The stored request in the form in which it was sent."""
-    request = endpoint.request
-    team = {} if request.team is None else {"team": request.team}
-    return {
-        "name": request.name,
-        "tenant": request.tenant,
-        **team,
-        "model": request.model,
-        "region": request.region,
-        "tier": request.tier,
-        "scaling": {"minReplicas": request.scaling.min_replicas, "maxReplicas": request.scaling.max_replicas},
-        "serving": dict(request.serving),
-        "traffic": traffic_json(request.traffic),
-    }
 
 
 def _moved(before: EndpointPlan, after: EndpointPlan) -> tuple[Finding, ...]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from provisioner.admission.serving import ServingForm
-from provisioner.admission.traffic import TrafficForm
+from provisioner.admission.traffic import TrafficForm, traffic_json
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import validate_fields
 from provisioner.domain.endpoint import EndpointRequest, Scaling
@@ -168,6 +168,22 @@ def _assumptions_of(form: PlanForm) -> Assumptions:
         platform_version=_release(form.platform_version),
         free_gpus=form.capacity,
     )
+
+
+def request_json(request: EndpointRequest) -> dict[str, Any]:
+    """A request in the form in which it was sent."""
+    team = {} if request.team is None else {"team": request.team}
+    return {
+        "name": request.name,
+        "tenant": request.tenant,
+        **team,
+        "model": request.model,
+        "region": request.region,
+        "tier": request.tier,
+        "scaling": {"minReplicas": request.scaling.min_replicas, "maxReplicas": request.scaling.max_replicas},
+        "serving": dict(request.serving),
+        "traffic": traffic_json(request.traffic),
+    }
 
 
 def draft_of(request: EndpointRequest) -> Draft:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from provisioner.admission.form import request_json
 from provisioner.domain.conditions import Stage, StageName, StageState, current_stage
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.key import ApiKey
@@ -116,7 +117,7 @@ def fleet_view(endpoints: Sequence[Endpoint], snapshot: Snapshot | None) -> Flee
             RunningEndpointView(
                 id=endpoint.id,
                 tenant=endpoint.tenant,
-                request=RequestView.model_validate(endpoint.request),
+                request=RequestView.model_validate(request_json(endpoint.request)),
                 template_version=endpoint.plan.placement.template_version,
                 replicas=max(
                     serving.get(endpoint.id, 0),

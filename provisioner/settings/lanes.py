@@ -57,6 +57,12 @@ def check_spelling(environ: Environ) -> None:
     """RejectedError for a setting of a lane that there is none of: nobody would miss what it says. Other programs'
     variables are left alone, unless one names a URL for a backend or is all but a lane's."""
     for name in sorted(environ):
+        if _is_key_itself(name):
+            raise RejectedError(
+                f"reading the environment: {name}: an engine's key stands in a file, not in the environment",
+                reason="BadSetting",
+                hint=f"write it into a file and name that by {name}_FILE",
+            )
         for prefix, suffix in _OF_LANES:
             lane = name.removeprefix(prefix).removesuffix(suffix)
             if name != f"{prefix}{lane}{suffix}" or lane.lower() in LANES:
@@ -69,6 +75,11 @@ def check_spelling(environ: Environ) -> None:
                     reason="BadSetting",
                     hint=f"{meant}lanes are: {', '.join(LANES)}",
                 )
+
+
+def _is_key_itself(name: str) -> bool:
+    lane = name.removeprefix("UPSTREAM_API_KEY_")
+    return lane != name and lane.lower() in LANES
 
 
 def has_lanes(environ: Environ) -> bool:

@@ -22,6 +22,7 @@ class RequestView(Message):
     tier: str
     scaling: ScalingView
     serving: Mapping[str, Json] = Field(default_factory=dict)
+    traffic: Mapping[str, Json] = Field(default_factory=dict)
 
 
 class RunningEndpointView(Message):

@@ -74,6 +74,7 @@ def test_password_in_a_backend_is_refused_and_not_shown() -> None:
         ("BACKEND_EXTRA", "http://a"),
         ("CONCURRENCY_GENERL", "2"),
         ("UPSTREAM_API_KEY_CODRE_FILE", "key"),
+        ("UPSTREAM_API_KEY_CODER", "sk-1"),
         ("MAX_HEADERS", "0"),
         ("TENANTRY_MAX_BODY_BYTES", "0"),
         ("USAGE_INJECT", "never"),

@@ -19,6 +19,7 @@ async def test_fleet_holds_each_endpoints_request_and_the_version_it_pins(
     assert endpoint["templateVersion"] == "1.0.0"
     assert endpoint["replicas"] == 0
     assert {name: endpoint["request"][name] for name in REQUEST} == REQUEST
+    assert endpoint["request"]["traffic"] == {}
 
 
 async def test_previews_read_the_fleet_as_the_api_tells_it(operator: httpx2.AsyncClient, acme: str) -> None:
