@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,13 @@ from provisioner.catalog.runtime import Runtime
 from provisioner.domain.plan import GpuMemory
 
 USABLE_SHARE = 0.9
-"""Share of GPU memory for weights and cache where the engine has no parameter for it. The rest is for activations and
-the engine itself; vLLM's own default of `--gpu-memory-utilization` is the same."""
+"""Share of GPU memory for weights and cache where the engine has no parameter for it; vLLM's own default of
+`--gpu-memory-utilization`. vLLM takes activations out of it too, which nobody knows before it has measured them."""
 UTILIZATION = "gpuMemoryUtilization"
 
 _BYTES_PER_ELEMENT = 2  # bfloat16 or float16 cache, the default of every engine here
+_CACHE_TYPE = "--kv-cache-dtype"
+_EIGHT_BITS = ("fp8", "int8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,25 +76,26 @@ class MemoryNeed:
 
 
 def reckon_memory(
-    model: Model, runtime: Runtime, serving: Mapping[str, Any], *, parallelism: Parallelism
+    model: Model, runtime: Runtime, serving: Mapping[str, Any], *, parallelism: Parallelism, extra: Sequence[str] = ()
 ) -> MemoryNeed:
     """The memory of one replica at the wanted context and concurrency.
 
     The cache holds a key and a value per layer, key-value head and head dimension for every token of every parallel
     request: an upper bound for models with sliding windows. Pipeline parallel deals layers out; tensor parallel deals
-    heads out, and copies them where there are more GPUs than heads.
+    heads out, and copies them where there are more GPUs than heads. `extra` are the request's own arguments.
     """
     shape = model.architecture
     tokens = serving.get(runtime.context_parameter, shape.context_length)
     requests = serving.get(runtime.concurrency_parameter, 1) if runtime.concurrency_parameter else 1
     layers = -(-shape.layers // parallelism.pipeline)
     heads = -(-shape.kv_heads // parallelism.tensor)
-    token_bytes = 2 * layers * heads * shape.head_dimension * _BYTES_PER_ELEMENT
+    element = _element_bytes(extra) if runtime.known_flags == "vllm" else _BYTES_PER_ELEMENT
+    token_bytes = 2 * layers * heads * shape.head_dimension * element
     parts = parallelism.tensor * parallelism.pipeline
     weights = -(-shape.weights_bytes // parts)
     reckoning = (
         f"weights {gigabytes(shape.weights_bytes)} / {parts} GPUs + cache 2 x {layers} layers x {heads} heads x "
-        f"{shape.head_dimension} x {_BYTES_PER_ELEMENT} B x {tokens} tokens = "
+        f"{shape.head_dimension} x {element} B x {tokens} tokens = "
         f"{gigabytes(weights)} + {gigabytes(token_bytes * tokens)}"
     )
     return MemoryNeed(
@@ -105,6 +108,16 @@ def reckon_memory(
         context_length=shape.context_length,
         reckoning=reckoning,
     )
+
+
+def _element_bytes(extra: Sequence[str]) -> int:
+    """Bytes of a number in vLLM's cache, which `--kv-cache-dtype` may halve (its engine arguments, CacheConfig)."""
+    for position, text in enumerate(extra):
+        flag, _, value = text.partition("=")
+        if flag.replace("_", "-") == _CACHE_TYPE:
+            told = value or next(iter(extra[position + 1 :]), "")
+            return 1 if told.startswith(_EIGHT_BITS) else _BYTES_PER_ELEMENT
+    return _BYTES_PER_ELEMENT
 
 
 def memory_message(need: MemoryNeed, gpu_bytes: int, *, name: str) -> str:

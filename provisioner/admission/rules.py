@@ -147,7 +147,7 @@ def _place(
     findings = [*check_heads(spread, model, field=_gpus_field(asked)), *_check_gpus(spread, tier, engine)]
     if findings:
         return None, tuple(findings)
-    memory = reckon_memory(model, runtime, serving, parallelism=spread)
+    memory = reckon_memory(model, runtime, serving, parallelism=spread, extra=asked.extra_args)
     need = Need(
         gpus=spread.gpus,
         memory=memory,

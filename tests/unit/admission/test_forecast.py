@@ -93,6 +93,15 @@ def test_what_cannot_work_is_refused_where_it_stands(serving: dict[str, Any], ru
     assert (rule, field) in rules(with_serving(BIG, **serving))
 
 
+@pytest.mark.parametrize("arguments", [["--kv-cache-dtype", "fp8_e5m2"], ["--kv_cache_dtype=fp8"]])
+def test_context_that_fits_a_cache_of_eight_bits_is_not_refused(arguments: list[str]) -> None:
+    tight = {"tensorParallelSize": 4, "gpuMemoryUtilization": 0.75}
+    assert ("context-does-not-fit", "serving.maxModelLen") in rules(with_serving(BIG, **tight))
+    assert rules(with_serving(BIG, **tight, extraArgs=arguments)) == set()
+    wide = ["--kv-cache-dtype", "bfloat16", "--enforce-eager"]
+    assert ("context-does-not-fit", "serving.maxModelLen") in rules(with_serving(BIG, **tight, extraArgs=wide))
+
+
 def test_custom_images_and_adapters_need_own_nodes_and_a_sandbox() -> None:
     """Ledger: TEN-03."""
     image = f"registry.example.com/acme/vllm:1@sha256:{'a' * 64}"
