@@ -36,7 +36,7 @@ EXIT_CODES = {
     EXIT_DONE: "done; of `preview`: nothing is disturbed",
     EXIT_REQUEST: "the request, or what it is about, is at fault; of `preview`: something could not be previewed",
     EXIT_OURS: "our fault: a bug",
-    DISRUPTIVE: "of `preview` only: something disturbs endpoints, pods restart or worse",
+    DISRUPTIVE: "of `preview`: something disturbs endpoints, pods restart or worse; of `audit posture`: it differs",
     FINDINGS: "of `preview` only: new errors of policies or the linter",
     EXIT_TIMEOUT: "timed out, no capacity, or not reached: worth another try",
     EXIT_INTERRUPTED: "interrupted",

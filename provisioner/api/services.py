@@ -55,6 +55,7 @@ class Services:
     a tier.
     `is_stopping` ends waiting requests early, so that a process can stop at once. `customers_create` lets customers
     make and delete endpoints of their own; without `team_scoping` a key reaches every team's of its tenant.
+    `audit_retention_days` is what the reconciler keeps of the audit log, to be told.
     `priority_key` gives the key with which a tenant signs claims of priority.
     """
 
@@ -72,4 +73,5 @@ class Services:
     is_stopping: Callable[[], bool] = _never
     customers_create: bool = False
     team_scoping: bool = True
+    audit_retention_days: int = 400
     priority_key: Callable[[str], str] = _no_key

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,10 +12,14 @@ import typer
 from provisioner.cli.moments import SinceOption, UntilOption, moment_of
 from provisioner.cli.options import add_command
 from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_text, say
-from provisioner.cli.session import each
+from provisioner.cli.session import each, send
+from provisioner.domain.errors import RejectedError
 
 if TYPE_CHECKING:
     from provisioner.client.audit_calls import Wanted
+    from provisioner.domain.posture import Difference, Fact
+
+EXIT_DIFFERENT = 3
 
 app = typer.Typer(name="audit")
 
@@ -87,6 +92,73 @@ def export_events(options: Filter) -> None:
 
     for event in each(audit_calls.export_events(options.wanted())):
         print_text(event.model_dump_json(by_alias=True))
+
+
+@app.command("posture")
+def review_posture(
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What was reviewed before: print what differs, exit 3 if it does."),
+    ] = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say how open the installation is: settings, every key that may be used, endpoints that need none, fallbacks
+    outside, and what speaks against each.
+
+    \b
+    Review it once and keep it; from then on look at what changed:
+      tenantry audit posture -o json > posture.json
+      tenantry audit posture --baseline posture.json
+    """
+    from provisioner.client import audit_calls
+    from provisioner.domain.posture import Fact, compare_postures
+
+    reviewed = None if baseline is None else _read_posture(baseline)
+    found = send(audit_calls.get_posture())
+    if reviewed is not None:
+        facts = [Fact(**dict(fact)) for fact in found.facts]
+        _print_differences(compare_postures(reviewed, facts), output)
+    elif output is Format.JSON:
+        print_json(found.model_dump(mode="json", by_alias=True))
+    else:
+        print_table(("area", "name", "value", "concern"), [(f.area, f.name, f.value, f.concern) for f in found.facts])
+
+
+def _read_posture(file: Path) -> list[Fact]:
+    from provisioner.domain.posture import Fact
+    from provisioner.wire.posture import PostureView
+
+    try:
+        reviewed = PostureView.model_validate_json(file.read_bytes())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no posture"
+        raise RejectedError(
+            f"reading the baseline `{file}`: {why}",
+            reason="BadBaseline",
+            hint="write one with `tenantry audit posture -o json`",
+        ) from error
+    return [Fact(**dict(fact)) for fact in reviewed.facts]
+
+
+def _print_differences(differences: tuple[Difference, ...], output: Format) -> None:
+    """Print what differs; exit 3 where anything does."""
+    if output is Format.JSON:
+        print_json([asdict(difference) for difference in differences])
+    else:
+        for line in (line for difference in differences for line in _told(difference)):
+            print_text(line)
+    if differences:
+        raise typer.Exit(EXIT_DIFFERENT)
+    say("nothing differs from the baseline")
+
+
+def _told(difference: Difference) -> list[str]:
+    sides = {"-": difference.before, "+": difference.after}
+    return [
+        f"{sign} {fact.area} {fact.name}: {fact.value}" + (f" (concern: {fact.concern})" if fact.concern else "")
+        for sign, fact in sides.items()
+        if fact is not None
+    ]
 
 
 add_command(app, "list", Listing, list_events)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from provisioner.client.call import Flow, NextLine, Stream, Tell, every, present
+from provisioner.client.call import Call, Flow, NextLine, Stream, Tell, every, get, present
 from provisioner.domain.errors import InvariantError
 from provisioner.wire.audit import AuditEventView
+from provisioner.wire.posture import PostureView
 
 EXPORT_SILENCE_SECONDS = 60.0
 
@@ -45,6 +46,11 @@ def export_events(wanted: Wanted = ALL) -> Flow[AuditEventView]:
                 hint="use a client of the server's version",
             ) from error
         yield Tell(event)
+
+
+def get_posture() -> Call[PostureView]:
+    """How open the installation is, as facts to review."""
+    return get(PostureView, "/posture")
 
 
 def _query(wanted: Wanted) -> Mapping[str, str]:

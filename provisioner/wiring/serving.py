@@ -144,6 +144,7 @@ def _services(
         is_stopping=is_stopping,
         customers_create=settings.customer_create,
         team_scoping=settings.team_scoping,
+        audit_retention_days=settings.audit_retention_days,
         priority_key=partial(priority_key, gateway_key),
     )
 

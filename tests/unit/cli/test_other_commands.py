@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +95,31 @@ def test_the_audit_log_is_filtered_and_exported(acme: str, served: Served, sight
     assert "these are the newest 1" in told.err
     exported = [json.loads(line) for line in sight.told("audit", "export").splitlines()]
     assert exported == events[::-1]
+
+
+def test_a_posture_is_compared_with_the_one_that_was_reviewed(
+    acme: str, served: Served, sight: Sight, tmp_path: Path
+) -> None:
+    """Ledger: DAY-09"""
+    reviewed = tmp_path / "posture.json"
+    reviewed.write_text(sight.told("audit", "posture", "-o", "json"))
+    assert {fact["area"] for fact in json.loads(reviewed.read_text())["facts"]} == {"installation", "key"}
+    assert "never expires" in sight.told("audit", "posture")
+    served.clock.advance(60)
+    assert sight.told("audit", "posture", "--baseline", str(reviewed)) == ""
+    made = sight.json("key", "create", "--role", "admin", "--name", "mallory")["key"]
+    assert main(["audit", "posture", "--baseline", str(reviewed)]) == 3
+    told = sight.read().out
+    assert told.startswith(f"+ key {made['id']}: name mallory; role admin; tenant every; ")
+    assert told.endswith("expires never (concern: never expires)\n")
+    assert main(["audit", "posture", "--baseline", str(reviewed), "-o", "json"]) == 3
+    (difference,) = json.loads(sight.read().out)
+    assert (difference["before"], difference["after"]["name"]) == (None, made["id"])
+    sight.told("key", "revoke", made["id"])
+    assert sight.told("audit", "posture", "--baseline", str(reviewed)) == ""
+    reviewed.write_text("{}")
+    assert "it is no posture" in sight.refused("audit", "posture", "--baseline", str(reviewed))
+    assert "No such file" in sight.refused("audit", "posture", "--baseline", str(tmp_path / "none"))
 
 
 def test_usage_has_the_columns_that_were_asked_for(acme: str, sight: Sight) -> None:
