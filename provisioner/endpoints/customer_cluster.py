@@ -15,7 +15,7 @@ from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.plan import TENANT_NAMESPACE, EndpointPlan
 from provisioner.endpoints.observe import ENDPOINT_LABEL, runtime_application
-from provisioner.endpoints.placing import REQUEST_ID_ANNOTATION, apply_marked
+from provisioner.endpoints.placing import apply_marked
 from provisioner.endpoints.progress import record_stages, wait_for
 from provisioner.endpoints.world import EndpointAttempt
 from provisioner.operations.step import Wait
@@ -26,6 +26,8 @@ from provisioner.platform.kinds import APPLICATION, LEASE, VIRTUAL_CLUSTER_INSTA
 
 CUSTOMER = "customer"
 """The tenancy in which a customer's endpoints share a tenant cluster."""
+_JOINED = "tenantry.io/joined"
+"""On the tenant cluster: the operation that joined it last, under the fence that stands beside it."""
 _LEFT = "Left"
 """On the stage of the tenant cluster: the endpoint is out of it, and leaves it to others."""
 
@@ -44,15 +46,17 @@ async def ensure_customer_cluster(attempt: EndpointAttempt, plan: EndpointPlan) 
     if instance is None:
         await _deliver_shared(attempt, plan)
         made = world.pack.customer_instance(plan.tenant, plan.tier, control_plane=plan.placement.control_plane)
-        await apply_marked(attempt, plan, made, kind=VIRTUAL_CLUSTER_INSTANCE)
+        joined = {**made["metadata"], "annotations": {_JOINED: attempt.operation.id}}
+        await apply_marked(attempt, plan, {**made, "metadata": joined}, kind=VIRTUAL_CLUSTER_INSTANCE)
     elif instance["metadata"].get("deletionTimestamp"):
         message = f"the customer's tenant cluster is going: {plan.placement.tenant_cluster}"
         return wait_for(attempt, attempt.step, reason="TenantClusterLeaving", message=message)
-    elif parse_instance(instance).phase != "Ready":
+    elif attempt.step == "place":
         await _deliver_shared(attempt, plan)
-    if instance is not None and stored_fence(instance) < attempt.fence and attempt.step == "place":
-        await attempt.guard()
-        await cluster.annotate(ref, {REQUEST_ID_ANNOTATION: attempt.operation.request_id}, fence=attempt.fence)
+        annotations = instance["metadata"].get("annotations") or {}
+        if stored_fence(instance) < attempt.fence and annotations.get(_JOINED) != attempt.operation.id:
+            await attempt.guard()
+            await cluster.annotate(ref, {_JOINED: attempt.operation.id}, fence=attempt.fence)
     return None
 
 
@@ -88,7 +92,7 @@ async def remove_beside(attempt: EndpointAttempt, plan: EndpointPlan) -> list[st
 
 async def leave(attempt: EndpointAttempt, endpoint: Endpoint) -> bool:
     """Note on its row that the endpoint is out of the tenant cluster, and say whether it was the last in it. It is
-    noted before the others are looked at, so that of several that go at once whoever notes it last sees all others gone.
+    noted before the others are looked at, so that of several that go at once the last to note it finds nobody.
     """
     left = Stage(name=StageName.TENANT_CLUSTER, reason=_LEFT, message="it is out of the customer's tenant cluster")
     await record_stages(attempt, endpoint, (left,))

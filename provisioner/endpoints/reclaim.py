@@ -98,7 +98,9 @@ async def _owners(attempt: EndpointAttempt) -> list[str]:
     if row is not None:
         takes = row.plan.tenancy == CUSTOMER and await leave(attempt, row)
         return [subject, *([tenant] if takes else [])]
-    users = [one.name for one in rows if subject == shared_branch(one.tenant, one.plan.tier)]
+    users = [
+        one.name for one in rows if one.plan.tenancy == CUSTOMER and subject == shared_branch(tenant, one.plan.tier)
+    ]
     if users:
         raise ConflictError(
             f"reclaiming `{subject}`: endpoints are in the tenant cluster: {', '.join(sorted(users)[:_SHOWN])}",

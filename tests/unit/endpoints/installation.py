@@ -27,6 +27,7 @@ from provisioner.operations.worker import Worker
 from provisioner.reconciler.loop import Reconciler
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import SteppedClock, endpoint, plan, tenant, tenant_operation
+from tests.store.fresh import open_fresh
 from tests.unit.endpoints.stand_in import (
     CountingIds,
     StandInPlatform,
@@ -151,7 +152,7 @@ class Installation:
 async def installation(folder: Path, **project: Any) -> AsyncIterator[Installation]:
     """A fresh one with tenant acme, its project (`project` = fields of its spec) and a published tier."""
     clock = SteppedClock()
-    store = await open_store(f"sqlite:///{folder}/store.sqlite", clock=clock)
+    store = await open_fresh(folder / "store.sqlite", clock=clock)
     try:
         made = replace(tenant_operation(), state=OperationState.SUCCEEDED)
         await store.operations.submit(made, tenant=replace(tenant(), ready=True))

@@ -150,6 +150,8 @@ class StandInPlatform:
             }
         name = f"{plan.endpoint}-runtime"
         namespace = f"p-{plan.placement.project}"
+        if plan.tenancy == "customer" and (APPLICATION.kind, namespace, name) not in self.cluster.objects:
+            return  # it is ours to make, and to take away
         known = self.cluster.objects.get((APPLICATION.kind, namespace, name), {"metadata": {}})
         labels = {"loft.sh/vcluster-instance-name": plan.placement.tenant_cluster}
         metadata = {**known["metadata"], "name": name, "namespace": namespace, "labels": labels}
