@@ -1,7 +1,7 @@
 """The command `tenantry`: one file per noun, joined here; errors become exit codes here and nowhere else.
 
-Exit codes: 0 done · 1 the request is at fault, usage errors included · 2 our fault · 3 and 4 what a preview found, 3 that
-a posture differs · 5 timed out or no capacity.
+Exit codes: 0 done · 1 the request is at fault, usage errors included · 2 our fault · 3 and 4 what a preview found, 3
+also that a posture differs · 5 timed out or no capacity.
 Commands import what they need when they run, so that `--help` and completion stay quick.
 """
 
