@@ -82,6 +82,48 @@ KNOWN: Mapping[str, frozenset[str]] = {
 }
 """Prefix -> names. SGLang's list is not whole."""
 
+OF_TRITON = _words(
+    """
+    nv_cache_hit_duration_per_model nv_cache_miss_duration_per_model nv_cache_num_hits_per_model
+    nv_cache_num_misses_per_model nv_energy_consumption nv_gpu_memory_total_bytes nv_gpu_memory_used_bytes
+    nv_gpu_power_limit nv_gpu_power_usage nv_gpu_utilization nv_inference_compute_infer_duration_us
+    nv_inference_compute_infer_summary_us nv_inference_compute_input_duration_us
+    nv_inference_compute_input_summary_us nv_inference_compute_output_duration_us
+    nv_inference_compute_output_summary_us nv_inference_count nv_inference_exec_count
+    nv_inference_first_response_histogram_ms nv_inference_pending_request_count nv_inference_queue_duration_us
+    nv_inference_queue_summary_us nv_inference_request_duration_us nv_inference_request_failure
+    nv_inference_request_success nv_inference_request_summary_us nv_trt_llm_disaggregated_serving_metrics
+    nv_trt_llm_general_metrics nv_trt_llm_inflight_batcher_metrics nv_trt_llm_kv_cache_block_metrics
+    nv_trt_llm_request_metrics nv_trt_llm_runtime_memory_metrics nv_trt_llm_v1_metrics
+    """
+)
+"""Those of Triton and of its TensorRT-LLM backend, without the ending of a summary or histogram."""
+
+OF_TGI = _words(
+    """
+    tgi_batch_concat tgi_batch_concat_duration tgi_batch_current_max_tokens tgi_batch_current_size
+    tgi_batch_decode_duration tgi_batch_filter_duration tgi_batch_forward_duration tgi_batch_inference_count
+    tgi_batch_inference_duration tgi_batch_inference_success tgi_batch_next_size tgi_batch_next_tokens tgi_queue_size
+    tgi_request_count tgi_request_duration tgi_request_failure tgi_request_generated_tokens
+    tgi_request_inference_duration tgi_request_input_length tgi_request_max_new_tokens
+    tgi_request_mean_time_per_token_duration tgi_request_queue_duration tgi_request_skipped_tokens
+    tgi_request_success tgi_request_validation_duration
+    """
+)
+"""Those of Text Generation Inference."""
+
+IN_OTHER_WORDS: Mapping[str, str] = {
+    "gen_throughput": "generation_tokens",
+    "kv_cache_usage_perc": "token_usage",
+    "gpu_cache_usage_perc": "token_usage",
+    "num_queue_reqs": "num_requests_waiting",
+    "num_requests_running": "num_running_reqs",
+    "num_requests_waiting": "num_queue_reqs",
+    "num_running_reqs": "num_requests_running",
+    "token_usage": "kv_cache_usage_perc",
+}
+"""What vLLM and SGLang call the same thing."""
+
 GPU_METRICS = frozenset(
     f"DCGM_FI_{name}"
     for name in _words(

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.slips import meant
 from provisioner.lint.model_servers import Engine, Flag, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.server_kinds import EngineKind
+from provisioner.lint.server_words import ANY_CASE, PLUG_INS, WORDS
 from provisioner.lint.values import look
-from provisioner.lint.vllm_values import VLLM_AMOUNTS, VLLM_DECIMAL, VLLM_WHOLE, VLLM_WORDS
+from provisioner.lint.vllm_values import VLLM_AMOUNTS, VLLM_DECIMAL, VLLM_WHOLE
 from provisioner.lint.world import World
 
 _FALSE = frozenset(["false", "False", "0", "no"])
@@ -92,46 +94,58 @@ def engine_flag_out_of_range(world: World) -> Iterator[Hit]:
                 yield _hit(engine, flag, message, "correct the number")
 
 
+def _known_words(engine: Engine, flag: Flag) -> frozenset[str]:
+    """The words that a flag takes, none where it takes anything or a plug-in may bring more."""
+    plug_in = PLUG_INS.get(flag.name)
+    if plug_in is not None and engine.has(plug_in):
+        return frozenset()
+    name = "--quantization" if flag.name == "-q" else flag.name
+    return WORDS.get(engine.kind, {}).get(name, frozenset())
+
+
+def _unknown_words(world: World) -> Iterator[tuple[Engine, Flag, str, frozenset[str]]]:
+    """Words that an engine does not know: the engine, the flag, the word, and those that it knows."""
+    for engine in engines(world):
+        for flag in engine.flags:
+            known = _known_words(engine, flag)
+            value = flag.value or ""
+            written = value.lower() if engine.kind in ANY_CASE else value
+            if known and value and not flag.is_unknown and written not in known and not _is_code(value):
+                yield engine, flag, value, known
+
+
 @rule("engine-flag-value-unknown", Severity.WARNING)
 def engine_flag_value_unknown(world: World) -> Iterator[Hit]:
-    """A flag of vLLM is given a word that it does not know.
+    """A flag of a model server is given a word that it does not know.
 
-    vLLM ends with "invalid choice". The words are those of the releases up to 0.32; a newer one may know more, so this
-    is a warning.
+    Parsers of tool calls and of reasoning, kinds of quantization and of cache: the engine ends with "invalid choice" or
+    its like. The words are those of releases up to late 2026; a newer one may know more, so this is a warning.
     """
-    for engine in engines(world):
-        for flag in engine.flags if engine.kind is EngineKind.VLLM else ():
-            known = VLLM_WORDS.get(flag.name)
-            if known is None or not flag.value or flag.is_unknown or flag.value in known:
-                continue
-            near = nearest_name(flag.value, known)
-            message = f"reading arguments of vLLM: {flag.name} knows no `{flag.value[:40]}`"
+    for engine, flag, value, known in _unknown_words(world):
+        if meant(value, known) is None:
+            near = nearest_name(value, known)
+            message = f"reading arguments of {engine.kind}: {flag.name} knows no `{value[:40]}`"
             fix = f"did you mean {near}?" if near else f"write one of: {', '.join(sorted(known))}"
             yield _hit(engine, flag, message, fix)
 
 
-_ELSEWHERE: Mapping[str, Mapping[EngineKind, str]] = {
-    "--max-model-len": {
-        EngineKind.SGLANG: "--context-length",
-        EngineKind.TGI: "--max-total-tokens",
-        EngineKind.LLAMA_CPP: "--ctx-size",
-    },
-    "--gpu-memory-utilization": {EngineKind.SGLANG: "--mem-fraction-static", EngineKind.TGI: "--cuda-memory-fraction"},
-    "--max-num-seqs": {
-        EngineKind.SGLANG: "--max-running-requests",
-        EngineKind.TGI: "--max-concurrent-requests",
-        EngineKind.LLAMA_CPP: "--parallel",
-    },
-    "--enforce-eager": {EngineKind.SGLANG: "--disable-cuda-graph"},
-    "--enable-prefix-caching": {EngineKind.SGLANG: "nothing: it is the default"},
-    "--max-num-batched-tokens": {EngineKind.SGLANG: "--chunked-prefill-size"},
-    "--served-model-name": {EngineKind.LLAMA_CPP: "--alias"},
-    "--tensor-parallel-size": {EngineKind.TGI: "--num-shard", EngineKind.LLAMA_CPP: "--split-mode"},
-    "--context-length": {EngineKind.TGI: "--max-total-tokens", EngineKind.LLAMA_CPP: "--ctx-size"},
-    "--model-path": {EngineKind.TGI: "--model-id", EngineKind.LLAMA_CPP: "--model"},
-    "--model-id": {EngineKind.SGLANG: "--model-path", EngineKind.LLAMA_CPP: "--model"},
-}
-"""Flags of one engine that others do not have, and what they call it."""
+@rule("engine-flag-value-misspelt", Severity.ERROR)
+def engine_flag_value_misspelt(world: World) -> Iterator[Hit]:
+    """A flag of a model server is given a word that has a slip in it.
+
+    Each engine writes names in its own way: vLLM's parser is `deepseek_r1`, SGLang's `deepseek-r1`. With a dash for an
+    underscore, a capital or another letter the engine ends while it reads its command line.
+    """
+    for engine, flag, value, known in _unknown_words(world):
+        near = meant(value, known)
+        if near is not None:
+            message = f"reading arguments of {engine.kind}: {flag.name} knows no `{value[:40]}`"
+            yield _hit(engine, flag, message, f"did you mean {near}?")
+
+
+def _is_code(value: str) -> bool:
+    """Whether a value names a class or a file of one's own."""
+    return "." in value or "/" in value
 
 
 _TAKE_ONE = frozenset(
@@ -155,21 +169,6 @@ def engine_flag_without_value(world: World) -> Iterator[Hit]:
             if flag.value is None and not flag.is_unknown and flag.name in one_each:
                 message = f"reading arguments of {engine.kind}: no value stands behind `{flag.name}`"
                 yield _hit(engine, flag, message, "write the value as the next item of the list, or remove the flag")
-
-
-@rule("engine-flag-of-another", Severity.ERROR)
-def engine_flag_of_another(world: World) -> Iterator[Hit]:
-    """A model server is given a flag of another one.
-
-    Its parser ends with "unrecognized arguments", and the pod restarts for ever. It happens when one engine takes the
-    place of another in a manifest.
-    """
-    for engine in engines(world):
-        for flag in engine.flags:
-            right = _ELSEWHERE.get(flag.name, {}).get(engine.kind)
-            if right is not None:
-                message = f"reading arguments of {engine.kind}: it has no `{flag.name}`"
-                yield _hit(engine, flag, message, f"use {right}")
 
 
 @rule("engine-input-fills-context", Severity.ERROR)

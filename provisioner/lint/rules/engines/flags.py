@@ -10,7 +10,9 @@ from provisioner.catalog.vllm_flags import VLLM_FLAGS, VLLM_REMOVED, is_known, p
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.model_servers import Engine, Flag, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.engines._flag_names import is_foreign, misspelt
 from provisioner.lint.server_kinds import EngineKind
+from provisioner.lint.server_words import ELSEWHERE
 from provisioner.lint.values import items, look
 from provisioner.lint.world import World
 
@@ -212,7 +214,8 @@ def engine_flag_unknown(world: World) -> Iterator[Hit]:
     """
     for engine in engines(world):
         for flag in engine.flags if engine.kind is EngineKind.VLLM else ():
-            if " " in flag.name or is_known(flag.name):
+            is_told = is_foreign(engine, flag.name) or misspelt(engine, flag.name) is not None
+            if " " in flag.name or is_known(flag.name) or is_told:
                 continue  # a space is another rule's
             near = nearest_name(positive(flag.name), VLLM_FLAGS)
             yield _hit(
@@ -221,6 +224,36 @@ def engine_flag_unknown(world: World) -> Iterator[Hit]:
                 f"reading arguments of vLLM: unknown flag: `{flag.name}`",
                 f"did you mean {near}?" if near else "remove it, or look it up in the engine arguments of your version",
             )
+
+
+@rule("engine-flag-misspelt", Severity.ERROR)
+def engine_flag_misspelt(world: World) -> Iterator[Hit]:
+    """A flag of a model server has a slip in its name.
+
+    The engine ends with "unrecognized arguments" or its like and the pod restarts for ever. Said where the name is one
+    letter or two away from a flag that the engine has.
+    """
+    for engine in engines(world):
+        for flag in engine.flags:
+            near = misspelt(engine, flag.name)
+            if near is not None:
+                message = f"reading arguments of {engine.kind}: it has no `{flag.name}`"
+                yield _hit(engine, flag, message, f"did you mean {near}?")
+
+
+@rule("engine-flag-of-another", Severity.ERROR)
+def engine_flag_of_another(world: World) -> Iterator[Hit]:
+    """A model server is given a flag of another one.
+
+    Its parser ends with "unrecognized arguments", and the pod restarts for ever. It happens when one engine takes the
+    place of another in a manifest.
+    """
+    for engine in engines(world):
+        for flag in engine.flags:
+            if is_foreign(engine, flag.name):
+                right = ELSEWHERE.get(flag.name, {}).get(engine.kind, "what it calls that itself, or remove it")
+                message = f"reading arguments of {engine.kind}: it has no `{flag.name}`"
+                yield _hit(engine, flag, message, f"use {right}")
 
 
 @rule("engine-tool-parser-unused", Severity.WARNING)

@@ -102,3 +102,48 @@ def group_without_ray_head(world: World) -> Iterator[Hit]:
             message = f"joining ranks of {found.name}: no pod of the group starts Ray's head: `ray start --head`"
             fix = "let the leader run `ray start --head --port=6379` before the engine"
             yield Hit(at=found, path=path, message=message, fix=fix)
+
+
+_RANK = re.compile(r"[0-9]{1,4}")
+
+
+@rule("group-rank-fixed", Severity.ERROR)
+def group_rank_fixed(world: World) -> Iterator[Hit]:
+    """Pods of a group are all told the same rank.
+
+    A LeaderWorkerSet makes every worker from one template: a number there is the rank of all of them, and 0 is the
+    leader's. Two ranks with one number never come together, and the start hangs until it times out.
+    `$(LWS_WORKER_INDEX)` is each pod's own.
+    """
+    for found in world.of_kind("LeaderWorkerSet"):
+        size = whole(found.value, "spec", "leaderWorkerTemplate", "size") or 0
+        has_leader = look(found.value, "spec", "leaderWorkerTemplate", "leaderTemplate") is not None
+        for engine in engines_in(found, world) if size > 1 else ():
+            flag = engine.find("--node-rank")
+            if flag is None or not flag.value or not _RANK.fullmatch(flag.value):
+                continue
+            is_leader = engine.pod.path[-1] == "leaderTemplate"
+            right = {"0"} if is_leader else {"1"} if has_leader and size == 2 else set()
+            if flag.value not in right:
+                message = f"joining ranks of {found.name}: {flag.name} is `{flag.value}` for each of these pods"
+                yield Hit(at=found, path=flag.path, message=message, fix="write $(LWS_WORKER_INDEX)")
+
+
+_MEETING = ("--dist-init-addr", "--nccl-init-addr", "--master-addr", "--data-parallel-address")
+
+
+@rule("group-meets-on-loopback", Severity.ERROR)
+def group_meets_on_loopback(world: World) -> Iterator[Hit]:
+    """Pods of a group are told to meet on the loopback address.
+
+    Each rank asks its own pod and finds nobody: the start hangs until it times out. `$(LWS_LEADER_ADDRESS)` is the
+    leader of each pod's group.
+    """
+    for found in world.of_kind("LeaderWorkerSet"):
+        size = whole(found.value, "spec", "leaderWorkerTemplate", "size") or 0
+        for engine in engines_in(found, world) if size > 1 else ():
+            for name in _MEETING:
+                flag = engine.find(name)
+                if flag is not None and (flag.value or "").startswith(("127.", "localhost", "0.0.0.0", "[::1]")):  # noqa: S104
+                    message = f"joining ranks of {found.name}: {name} leads to no other pod: `{flag.value}`"
+                    yield Hit(at=found, path=flag.path, message=message, fix="write $(LWS_LEADER_ADDRESS) and a port")

@@ -13,7 +13,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.joins.scaling import engines_in, query, scalers, target
 from provisioner.lint.model_servers import Engine, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules.engines._metric_names import GPU_METRICS, KNOWN, RENAMED, bare
+from provisioner.lint.rules.engines._metric_names import GPU_METRICS, IN_OTHER_WORDS, KNOWN, RENAMED, bare
 from provisioner.lint.rules.engines._promql import OF_PREFIX
 from provisioner.lint.rules.engines._reach import monitors, port_number, service_ways
 from provisioner.lint.server_kinds import EngineKind
@@ -98,19 +98,25 @@ def _names(world: World) -> Iterator[tuple[_Query, str, str]]:
                 yield found, prefix, bare(rest)
 
 
+def _meant(prefix: str, name: str) -> str | None:
+    """What an engine calls it: a name nearly the same, or the one that stands for another engine's."""
+    other = IN_OTHER_WORDS.get(name)
+    return other if other is not None and other in KNOWN[prefix] else _near(prefix, name)
+
+
 def _near(prefix: str, name: str) -> str | None:
     return next(iter(difflib.get_close_matches(name, KNOWN[prefix], n=1, cutoff=_CLOSE)), None)
 
 
 @rule("metric-misspelt", Severity.ERROR)
 def metric_misspelt(world: World) -> Iterator[Hit]:
-    """A query asks for a metric that the engine does not have, one letter or word away from one that it has.
+    """A query asks for a metric that the engine does not have, nearly one that it has or called as another engine does.
 
     Prometheus answers an unknown name with an empty result, not with an error: the scaler never moves, the alert never
     fires.
     """
     for found, prefix, name in _names(world):
-        near = None if name in KNOWN[prefix] else _near(prefix, name)
+        near = None if name in KNOWN[prefix] else _meant(prefix, name)
         if near is not None:
             message = f"querying metrics: no engine has `{prefix}:{name}`"
             yield Hit(at=found.at, path=found.path, message=message, fix=f"did you mean {prefix}:{near}?")
@@ -123,7 +129,7 @@ def metric_unknown(world: World) -> Iterator[Hit]:
     Prometheus answers with an empty result. A newer release may have it, so this is a warning.
     """
     for found, prefix, name in _names(world):
-        if prefix != "sglang" and name not in KNOWN[prefix] and _near(prefix, name) is None:
+        if prefix != "sglang" and name not in KNOWN[prefix] and _meant(prefix, name) is None:
             message = f"querying metrics: not known of any release: `{prefix}:{name}`"
             yield Hit(
                 at=found.at, path=found.path, message=message, fix="compare with what the engine's /metrics shows"
@@ -153,6 +159,7 @@ def gpu_metric_misspelt(world: World) -> Iterator[Hit]:
     for found in _queries(world):
         for name in dict.fromkeys(re.findall(r"\bDCGM_FI_[A-Z0-9_]+", found.text)):
             near = difflib.get_close_matches(name, GPU_METRICS, n=1, cutoff=_CLOSE_GPU)
+            near = near or [known for known in GPU_METRICS if re.fullmatch(rf"{known}[A-Z]+", name)]
             if near and name not in GPU_METRICS:
                 message = f"querying metrics: the exporter shows no `{name}`"
                 yield Hit(at=found.at, path=found.path, message=message, fix=f"did you mean {near[0]}?")

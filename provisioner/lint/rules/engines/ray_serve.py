@@ -15,11 +15,11 @@ from provisioner.lint.joins.capacity import pod_gpus
 from provisioner.lint.joins.quantities import accelerators
 from provisioner.lint.model_servers import GPU_RESOURCES
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.engines._ray_config import APPLICATIONS, applications
 from provisioner.lint.values import has_hole, items, look, mapping, text, whole
 from provisioner.lint.world import Object, PodTemplate, World
 from provisioner.lint.yaml_text import parse_documents
 
-_CONFIG = ("spec", "serveConfigV2")
 _HEAD = ("spec", "rayClusterConfig", "headGroupSpec", "template")
 _GROUPS = ("spec", "rayClusterConfig", "workerGroupSpecs")
 
@@ -31,7 +31,7 @@ def ray_serve_config_malformed(world: World) -> Iterator[Hit]:
     KubeRay hands it to Ray Serve, which refuses it: the cluster starts, holds its GPUs and serves nothing.
     """
     for found in world.of_kind("RayService"):
-        written = text(found.value, *_CONFIG)
+        written = text(found.value, *APPLICATIONS)
         if not written or has_hole(written):
             continue
         documents = list(parse_documents(written, file=found.file))
@@ -39,10 +39,10 @@ def ray_serve_config_malformed(world: World) -> Iterator[Hit]:
         trouble = next((oddity.message for one in documents for oddity in one.oddities), None)
         if not isinstance(value, Mapping):
             message = f"reading serveConfigV2 of {found.name}: {trouble or 'it is no mapping'}"
-            yield Hit(at=found, path=_CONFIG, message=message, fix="correct the indentation of the text")
+            yield Hit(at=found, path=APPLICATIONS, message=message, fix="correct the indentation of the text")
         elif not isinstance(value.get("applications"), list):
             message = f"reading serveConfigV2 of {found.name}: it has no list of `applications`"
-            yield Hit(at=found, path=_CONFIG, message=message, fix="write `applications:` and a list below it")
+            yield Hit(at=found, path=APPLICATIONS, message=message, fix="write `applications:` and a list below it")
 
 
 @rule("ray-serve-config-refused", Severity.ERROR)
@@ -54,10 +54,10 @@ def ray_serve_config_refused(world: World) -> Iterator[Hit]:
     """
     for found in world.of_kind("RayService"):
         seen: set[tuple[str, str]] = set()
-        for application in _applications(found):
+        for application in applications(found):
             for why, fix in (*_faults(application), *_repeated(application, seen)):
                 message = f"reading serveConfigV2 of {found.name}: {why}"
-                yield Hit(at=found, path=_CONFIG, message=message, fix=fix)
+                yield Hit(at=found, path=APPLICATIONS, message=message, fix=fix)
 
 
 def _faults(application: Any) -> Iterator[tuple[str, str]]:
@@ -81,14 +81,6 @@ def _repeated(application: Any, seen: set[tuple[str, str]]) -> Iterator[tuple[st
         seen.add((field, value or ""))
 
 
-def _applications(found: Object) -> Iterator[Any]:
-    """The applications in the text of a RayService, as far as it can be read."""
-    written = text(found.value, *_CONFIG)
-    documents = list(parse_documents(written, file=found.file)) if written and not has_hole(written) else []
-    for _, application in items(documents[0].value, "applications") if len(documents) == 1 else ():
-        yield application
-
-
 def _deployments_of(application: Any) -> Iterator[Any]:
     for _, model in items(application, "args", "llm_configs"):
         yield mapping(model, "deployment_config")
@@ -108,13 +100,13 @@ def ray_serve_replica_too_large(world: World) -> Iterator[Hit]:
         pods = [PodTemplate(found, path) for path in templates]
         has_others = any(not accelerators(pod).keys() <= set(GPU_RESOURCES) for pod in pods)
         most = max(pod_gpus(pod) for pod in pods)
-        for application in _applications(found) if most and not has_others else ():
+        for application in applications(found) if most and not has_others else ():
             for _, deployment in items(application, "deployments"):
                 gpus = look(deployment, "ray_actor_options", "num_gpus")
                 if isinstance(gpus, int | float) and not isinstance(gpus, bool) and gpus > most:
                     message = f"serving {found.name}: a replica wants {gpus:g} GPUs, a node has at most `{most}`"
                     fix = "lower num_gpus, or give the workers more GPUs"
-                    yield Hit(at=found, path=_CONFIG, message=message, fix=fix)
+                    yield Hit(at=found, path=APPLICATIONS, message=message, fix=fix)
 
 
 @rule("ray-serve-needs-more-workers", Severity.WARNING)
@@ -131,7 +123,7 @@ def ray_serve_needs_more_workers(world: World) -> Iterator[Hit]:
         if have is not None and need > have:
             message = f"scaling {found.name}: its replicas may need {need:g} GPUs, the cluster has at most `{have}`"
             fix = "lower max_replicas, or raise maxReplicas of a worker group"
-            yield Hit(at=found, path=_CONFIG, message=message, fix=fix)
+            yield Hit(at=found, path=APPLICATIONS, message=message, fix=fix)
 
 
 def _gpus_at_most(found: Object) -> int | None:
@@ -153,7 +145,7 @@ def _gpus_at_most(found: Object) -> int | None:
 
 def _deployments(found: Object) -> Iterator[tuple[int, float]]:
     """Of every deployment that the configuration bounds: replicas at most, and the GPUs of one."""
-    for application in _applications(found):
+    for application in applications(found):
         for _, model in items(application, "args", "llm_configs"):
             engine = mapping(model, "engine_kwargs")
             gpus = (whole(engine, "tensor_parallel_size") or 1) * (whole(engine, "pipeline_parallel_size") or 1)

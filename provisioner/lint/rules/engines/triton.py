@@ -78,3 +78,21 @@ def triton_loads_nothing(world: World) -> Iterator[Hit]:
             message = f"starting Triton: no model is loaded before somebody asks for it: `{flag.name}={flag.value}`"
             fix = "add --load-model=NAME for each model, or --load-model=*"
             yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix=fix)
+
+
+@rule("triton-load-refused", Severity.ERROR)
+def triton_load_refused(world: World) -> Iterator[Hit]:
+    """Triton is told which models to load, and not to load models when told.
+
+    `--load-model` is only for `--model-control-mode=explicit`; with another mode, and none is the default, Triton ends
+    while it reads its command line.
+    """
+    for engine in _servers(world):
+        flag, mode = engine.find("--load-model"), engine.find("--model-control-mode")
+        is_other = mode is None if engine.is_complete else False
+        if mode is not None and mode.value is not None:
+            is_other = mode.value != "explicit"
+        if flag is not None and is_other:
+            message = f"starting Triton: only explicit control takes --load-model: `{flag.value or flag.name}`"
+            fix = "add --model-control-mode=explicit, or remove --load-model to load all"
+            yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix=fix)

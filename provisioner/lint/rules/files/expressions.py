@@ -9,6 +9,7 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, look, text
 from provisioner.lint.world import Object, World
@@ -72,7 +73,31 @@ def _trouble(written: str, names: tuple[str, ...]) -> str | None:
         for name in re.findall(r"undeclared reference to '(\w+)[\w.]*'", text):
             if name not in names and not re.search(rf"\b{name}\(", written):
                 return f"nothing is called `{name}` here"
+            if trouble := _wrong_call(name, written):
+                return trouble
     return _unknown_field(written) if names is _DEVICE else None
+
+
+_MACROS = frozenset(("all", "exists", "exists_one", "filter", "map"))
+_METHODS = frozenset(("contains", "endsWith", "matches", "startsWith"))
+_FUNCTIONS = (
+    *("contains", "endsWith", "startsWith", "matches", "exists", "exists_one", "filter", "lowerAscii", "upperAscii"),
+    *("replace", "split", "substring", "indexOf", "lastIndexOf", "isSorted", "isQuantity", "isGreaterThan"),
+    *("isLessThan", "compareTo", "isInteger", "asInteger", "findAll", "orValue", "hasValue", "resource", "allowed"),
+    *("containsIP", "containsCIDR", "duration", "timestamp", "string", "double", "trim", "join", "size"),
+)
+"""Functions of CEL and of API servers in which a slip can be told."""
+
+
+def _wrong_call(name: str, written: str) -> str | None:
+    """What is wrong with a call that the compiler does not know: its arguments, or a slip in its name."""
+    arguments = re.search(rf"\b{name}\(([^()]*)\)", _STRINGS.sub('""', written))
+    if arguments is not None and name in _MACROS and arguments[1].strip() and "," not in arguments[1]:
+        return f"`{name}` wants a variable and a condition"
+    if arguments is not None and name in _METHODS and (not arguments[1].strip() or "," in arguments[1]):
+        return f"`{name}` wants one argument"
+    near = meant(name, _FUNCTIONS) if name not in _FUNCTIONS else None
+    return f"there is no function `{name}`, only `{near}`" if near else None
 
 
 def _unknown_field(written: str) -> str | None:

@@ -34,9 +34,11 @@ def route_backend_unknown(world: World) -> Iterator[Hit]:
     for reference in _references(world):
         kind = "Service" if reference.is_service else _pool_kind(reference)
         name = reference.name
-        if kind is None or name is None or is_address(name) or not there.lacks(kind, name, reference.namespace):
+        if kind is None or name is None or is_address(name):
             continue
         other = there.elsewhere(kind, name, reference.namespace)
+        if not there.lacks(kind, name, reference.namespace) and not _is_meant_elsewhere(reference, other):
+            continue
         near = there.near(kind, name, reference.namespace)
         yield Hit(
             at=reference.route,
@@ -48,6 +50,14 @@ def route_backend_unknown(world: World) -> Iterator[Hit]:
             if other
             else f"name a {kind} that exists, or deliver it",
         )
+
+
+def _is_meant_elsewhere(reference: Reference, other: str | None) -> bool:
+    """Whether a backend without a namespace was left out of it: others of the route name the one where it is."""
+    if other is None or reference.is_foreign:
+        return False
+    spaces = {one.namespace for one in backends(reference.route) if one.is_foreign}
+    return other in spaces
 
 
 def _pool_kind(reference: Reference) -> str | None:

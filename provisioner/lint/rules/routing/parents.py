@@ -107,14 +107,17 @@ def route_gateway_unknown(world: World) -> Iterator[Hit]:
             if kind is None or name is None or there.find(kind, name, parent.namespace):
                 continue
             other = there.elsewhere(kind, name, parent.namespace)
-            if not other and not there.lacks(kind, name, parent.namespace):
+            is_set = kind == "Gateway" and any(there.find(one, name, parent.namespace) for one, _ in _OWNERS)
+            if not other and not is_set and not there.lacks(kind, name, parent.namespace):
                 continue
             near = there.near(kind, name, parent.namespace)
             yield Hit(
                 at=route,
                 path=(*parent.path, "namespace" if other and parent.is_foreign else "name"),
                 message=f"attaching route: no such {kind} in namespace `{parent.namespace or '(default)'}`: `{name}`",
-                fix=f"write `namespace: {other}`"
+                fix="write `kind: ListenerSet`"
+                if is_set
+                else f"write `namespace: {other}`"
                 if other
                 else f"write `{near}`"
                 if near

@@ -206,12 +206,12 @@ def binding_role_missing(world: World) -> Iterator[Hit]:
         namespace = binding.namespace if kind == "Role" else None
         names = [found.name for found in world.of_kind(kind)]
         near = meant(name, names)
-        if (
-            names
-            and not world.find(kind, name, namespace=namespace)
-            and (kind == "Role" or near)
-            and not has_hole(name)
-        ):
+        other = "ClusterRole" if kind == "Role" else "Role"
+        is_other = world.find(other, name, namespace=binding.namespace if other == "Role" else None) is not None
+        if has_hole(name) or world.find(kind, name, namespace=namespace):
+            continue
+        if (names and (kind == "Role" or near)) or is_other:
             message = f"granting access: there is no {kind} {shown(name)}"
             fix = f"did you mean `{near}`?" if near else "add the role, or say kind: ClusterRole if it is one"
+            fix = f"write `kind: {other}`" if is_other else fix
             yield Hit(at=binding, path=("roleRef", "name"), message=message, fix=fix)

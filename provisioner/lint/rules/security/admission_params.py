@@ -71,3 +71,19 @@ def _read(policy: Object) -> Iterator[str]:
             if isinstance(written, str) and not has_hole(written) and not any(one in written for one in _GUARDS):
                 found |= dict.fromkeys(plain or quoted for plain, quoted in _READ.findall(written))
     yield from found
+
+
+@rule("admission-params-without-kind", Severity.ERROR)
+def admission_params_without_kind(world: World) -> Iterator[Hit]:
+    """The expressions of a policy read parameters, and the policy takes none.
+
+    Without `paramKind` there is no `params`: the API server refuses the policy, `undeclared reference to 'params'`. A
+    binding's `paramRef` alone changes nothing.
+    """
+    for policy in world.of_kind(_POLICY):
+        for field in ("validations", "matchConditions", "variables") if not mapping(policy.value, *_KIND) else ():
+            for path, item in items(policy.value, "spec", field):
+                written = look(item, "expression")
+                if isinstance(written, str) and re.search(r"(?<![\w.])params\.", written):
+                    message = f"passing parameters: the policy has no paramKind: `{policy.name}`"
+                    yield Hit(at=policy, path=(*path, "expression"), message=message, fix="add spec.paramKind")

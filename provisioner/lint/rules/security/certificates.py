@@ -126,16 +126,25 @@ def certificate_wildcard_over_http(world: World) -> Iterator[Hit]:
 
     ACME gives wildcards for DNS-01 challenges only (Let's Encrypt, "Challenge Types"): the order fails for ever.
     """
-    for found in _certificates(world):
-        kind, name = _issuer(world, found) or ("", "")
+    for found, _, kind, name in _asked(world):
         issuer = world.find(kind, name, namespace=found.namespace if kind == "Issuer" else None) if kind else None
         solvers = [solver for _, solver in items(issuer.value, "spec", "acme", "solvers")] if issuer else []
         if not solvers or not all(look(solver, "http01") is not None for solver in solvers):
             continue
-        for path, wanted in items(found.value, "spec", "dnsNames"):
+        for path, wanted in _names_of(found):
             if isinstance(wanted, str) and wanted.startswith("*.") and issuer is not None:
                 message = f"issuing certificate: {issuer.title} solves HTTP-01 only, which gives no `{wanted}`"
                 yield Hit(at=found, path=path, message=message, fix="add a dns01 solver, or name each host")
+
+
+def _names_of(found: Object) -> Iterator[tuple[FieldPath, object]]:
+    """The names that a certificate is asked for: a Certificate's own, an Ingress's hosts, hostnames of listeners."""
+    yield from items(found.value, "spec", "dnsNames")
+    for path, entry in items(found.value, "spec", "tls"):
+        yield from (((*path, *inner), host) for inner, host in items(entry, "hosts"))
+    for path, listener in items(found.value, "spec", "listeners"):
+        if look(listener, "tls", "certificateRefs"):
+            yield (*path, "hostname"), look(listener, "hostname")
 
 
 @rule("certificates-share-secret", Severity.ERROR)
