@@ -11,10 +11,13 @@ from provisioner.catalog.model import Hardware
 from provisioner.catalog.quantity import parse_quantity
 from provisioner.catalog.site import NodeTypeOffer, Site
 from provisioner.catalog.tier import Isolation, NodePools, Tier
-from provisioner.domain.finding import Finding
+from provisioner.domain.finding import Finding, Severity
 
 VM_PROVIDER = "kubeVirt"
 """The kind of provider whose nodes are virtual machines."""
+ALLOCATABLE = 0.9
+"""Share of a node's CPU and memory that pods of ours may count on. The rest is the kubelet's, the system's and that of
+what runs on every node; managed Kubernetes keeps between 5 and 10 % of nodes of these sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +36,8 @@ class Need:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """A node type under its full name `<provider>.<type>` and how many nodes of it the endpoint takes: `nodes` that
-    stand ready, `burst_nodes` that come when pods wait, each replica on `nodes_per_replica` of them. `unit` is what its
-    GPUs are counted in, for people."""
+    stand ready, `burst_nodes` that come when pods wait, each replica on `nodes_per_replica` of them, `pods_per_node` on
+    each. `unit` is what its GPUs are counted in, for people."""
 
     name: str
     node_type: NodeTypeOffer
@@ -42,6 +45,7 @@ class Choice:
     nodes: int
     burst_nodes: int
     nodes_per_replica: int
+    pods_per_node: int = 1
     unit: str = "GPUs"
 
 
@@ -91,7 +95,7 @@ def choose_node_type(
     """
     found = _choose(site, region, tier=tier, need=need, free_gpus=free_gpus, only=only)
     if isinstance(found, Choice):
-        return found, ()
+        return found, tuple(_check_allocatable(found, need.hardware))
     kept = f"an endpoint keeps the node type it was made with (`{only}`), another endpoint may have another"
     return None, (replace(found, hint=f"{found.hint}; {kept}") if only else found,)
 
@@ -155,8 +159,23 @@ def _choice(fit: _Fit, tier: Tier, need: Need) -> Choice:
         nodes=ready,
         burst_nodes=most - ready,
         nodes_per_replica=fit.nodes_each,
+        pods_per_node=max(min(fit.per_node, need.max_replicas), 1),
         unit="parts of GPUs" if tier.accelerator.partition else "GPUs",
     )
+
+
+def _check_allocatable(choice: Choice, hardware: Hardware) -> Iterator[Finding]:
+    """A node's CPU and memory are not all there for pods: one that asks for all of it is never scheduled."""
+    offer, pods = choice.node_type, choice.pods_per_node
+    for what, asked, there in (("CPU", hardware.cpu, offer.cpu), ("memory", hardware.memory, offer.memory)):
+        if pods * parse_quantity(asked) > ALLOCATABLE * float(parse_quantity(there)):
+            taken = f"{pods} x {asked}" if pods > 1 else asked
+            message = (
+                f"choosing node type: replicas take {taken} of {there} {what} of a `{choice.name}` node, which keeps "
+                "some for itself: pods may wait for ever"
+            )
+            hint = f"ask for less in the model's master.hardware, or offer nodes with more {what}"
+            yield Finding(reason="NodeIsTight", message=message, field="model", hint=hint, severity=Severity.WARNING)
 
 
 def _none_for_tier(site: Site, region: str, tier: Tier) -> Finding:

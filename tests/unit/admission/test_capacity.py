@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from provisioner.admission import plan_endpoint
+from provisioner.admission import forecast_endpoint, plan_endpoint
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.quantity import parse_quantity
 from provisioner.catalog.site import NodeTypeOffer, Site
 from provisioner.catalog.tier import Accelerator
 from provisioner.domain.endpoint import EndpointRequest, Scaling
 from provisioner.domain.errors import RejectedError
+from provisioner.domain.finding import Severity
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import CapacityPlan
 from tests.unit.catalog.packs import site_with, small_catalog, small_site
@@ -74,6 +75,16 @@ def test_replicas_share_a_node_only_as_far_as_cpu_and_memory_go() -> None:
     assert capacity_of(site_of(node("wide", gpus=8, cpu="2"))).nodes == 2
     assert capacity_of(site_of(node("wide", gpus=8, memory="1500Mi"))).nodes == 3
     assert refusal(site_of(node("narrow", cpu="500m")))[0] == "NodesTooSmall"
+
+
+def test_node_that_replicas_would_take_whole_is_warned_of() -> None:
+    raw = {"name": "chat", "tenant": "acme", "model": "tiny", "region": "local", "tier": "dedicated"}
+    raw |= {"scaling": {"minReplicas": 1, "maxReplicas": 3}}
+    for offer, told in ((node("wide", gpus=2, cpu="2"), ["2 x 1 of 2 CPU"]), (node("wide", gpus=2, cpu="2500m"), [])):
+        found = forecast_endpoint(raw, catalog=small_catalog(), site=site_of(offer)).findings
+        tight = [finding for finding in found if finding.reason == "NodeIsTight"]
+        assert [finding.severity for finding in tight] == [Severity.WARNING] * len(told)
+        assert all(words in finding.message for words, finding in zip(told, tight, strict=True))
 
 
 def test_only_node_types_with_the_tiers_accelerator_and_properties_count() -> None:
