@@ -78,7 +78,7 @@ def test_replicas_share_a_node_only_as_far_as_cpu_and_memory_go() -> None:
 
 
 def test_node_that_replicas_would_take_whole_is_warned_of() -> None:
-    raw = {"name": "chat", "tenant": "acme", "model": "tiny", "region": "local", "tier": "dedicated"}
+    raw: dict[str, Any] = {"name": "chat", "tenant": "acme", "model": "tiny", "region": "local", "tier": "dedicated"}
     raw |= {"scaling": {"minReplicas": 1, "maxReplicas": 3}}
     for offer, told in ((node("wide", gpus=2, cpu="2"), ["2 x 1 of 2 CPU"]), (node("wide", gpus=2, cpu="2500m"), [])):
         found = forecast_endpoint(raw, catalog=small_catalog(), site=site_of(offer)).findings
