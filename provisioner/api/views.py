@@ -12,7 +12,6 @@ from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import Operation, OperationState, StepRecord, Verb
 from provisioner.domain.plan import RuntimePlan
 from provisioner.domain.snapshot import Snapshot
-from provisioner.domain.traffic import Traffic
 from provisioner.wire.endpoint import ChangeView, EndpointView, Identifiers, ModelState, ScalingView, TrafficView
 from provisioner.wire.fleet import FleetView, RequestView, RunningEndpointView
 from provisioner.wire.key import AllowanceView, KeyView
@@ -62,7 +61,7 @@ def listed_view(endpoint: Endpoint) -> EndpointView:
             revision=plan.runtime.revision,
         ),
         scaling=_scaling_view(plan.runtime),
-        traffic=_traffic_view(plan.traffic),
+        traffic=TrafficView.model_validate(plan.traffic),
         change=_change_view(endpoint),
         created_at=endpoint.created_at,
         updated_at=endpoint.updated_at,
@@ -93,10 +92,6 @@ def _scaling_view(runtime: RuntimePlan) -> ScalingView:
     return ScalingView(min_replicas=runtime.min_replicas, max_replicas=runtime.max_replicas)
 
 
-def _traffic_view(traffic: Traffic) -> TrafficView:
-    return TrafficView(open=traffic.is_open, balance=traffic.balance, max_tokens=traffic.max_tokens)
-
-
 def _change_view(endpoint: Endpoint) -> ChangeView | None:
     if endpoint.change is None:
         return None
@@ -105,7 +100,7 @@ def _change_view(endpoint: Endpoint) -> ChangeView | None:
         model=runtime.model,
         revision=runtime.revision,
         scaling=_scaling_view(runtime),
-        traffic=_traffic_view(endpoint.change.plan.traffic),
+        traffic=TrafficView.model_validate(endpoint.change.plan.traffic),
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from provisioner.admission import Forecast
+    from provisioner.wire.endpoint import TrafficView
     from provisioner.wire.plan import CapacityView, ForecastPlanView, GpuMemoryView, RolloutView
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="REQUEST.yaml, or - for standard input.")]
@@ -165,6 +166,7 @@ def _for_people(view: ForecastPlanView) -> dict[str, object]:
         "gpuMemory": _gpu_memory(capacity.gpu_memory),
         "rollout": _rollout(view.rollout),
         "limits": sent or None,
+        "traffic": _traffic(view.traffic),
         "quota": dict(view.quota),
         "objects": dict(view.objects),
         "features": view.features,
@@ -175,6 +177,15 @@ def _nodes(capacity: CapacityView) -> str:
     more = f", {capacity.burst_nodes} more when pods wait" if capacity.burst_nodes else ""
     each = f", {capacity.nodes_per_replica} for each replica" if capacity.nodes_per_replica > 1 else ""
     return f"{capacity.nodes} x {capacity.node_type}{more}{each}"
+
+
+def _traffic(traffic: TrafficView) -> str | None:
+    told = {
+        "open to everybody, without a key": traffic.open,
+        f"balance {traffic.balance}": traffic.balance,
+        f"at most {traffic.max_tokens} tokens asked for": traffic.max_tokens,
+    }
+    return ", ".join(text for text, is_told in told.items() if is_told) or None
 
 
 def _gpus(capacity: CapacityView) -> str:

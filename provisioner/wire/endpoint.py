@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from pydantic import AliasChoices, Field
+
 from provisioner.wire.message import Message
 from provisioner.wire.operation import StageView
 from provisioner.wire.page import Page
@@ -31,7 +33,7 @@ class TrafficView(Message):
     """How gateways treat its requests: `open` lets everybody in without a key; `balance` null is the gateways' own
     setting, `maxTokens` null no bound."""
 
-    open: bool = False
+    open: bool = Field(default=False, validation_alias=AliasChoices("open", "is_open"))
     balance: str | None = None
     max_tokens: int | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from provisioner.wire.endpoint import TrafficView
 from provisioner.wire.finding import FindingView
 from provisioner.wire.message import Message
 
@@ -123,6 +124,7 @@ class PlanView(Message):
     pool: str | None
     rollout: RolloutView | None
     limits: Mapping[str, int]
+    traffic: TrafficView = TrafficView()
 
 
 class ForecastPlanView(PlanView):
