@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Executable, Row, event, make_url
@@ -29,6 +30,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from provisioner.domain.errors import InvariantError, RejectedError, RetryableError
 from provisioner.store import sqlite
+from provisioner.store.group_commit import GroupCommit
 
 TRANSACTION_SECONDS = 10.0
 """The longest a transaction may take, waiting for a connection and for locks included."""
@@ -56,8 +58,7 @@ class Database:
         is_sqlite = engine.dialect.name == "sqlite"
         self._reading = engine.execution_options(writes=False) if is_sqlite else engine
         self._writing = engine if is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
-        # SQLite's own waiting for the writer before is a sleep in ever longer naps; a queue wakes the next one at once.
-        self._writers = asyncio.Lock() if self.dialect == "sqlite" else nullcontext()
+        self._together = GroupCommit(engine) if is_sqlite else None
 
     @property
     def dialect(self) -> str:
@@ -67,13 +68,14 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that only reads. RetryableError when the database cannot answer."""
-        async with _transaction(self._reading, nullcontext()) as connection:
+        async with _translating(), self._reading.begin() as connection:
             yield connection
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that writes, committed at the end. IntegrityError is for the caller to explain."""
-        async with _transaction(self._writing, self._writers) as connection:
+        transaction = self._together.write() if self._together else self._writing.begin()
+        async with _translating(), transaction as connection:
             yield connection
 
     async def write_once(self, statement: Executable, values: Mapping[str, Any]) -> Sequence[Row[Any]]:
@@ -91,6 +93,8 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        if self._together:
+            await self._together.close()
         await self._writing.dispose()
 
 
@@ -173,12 +177,6 @@ def _run_once(engine: Engine, statement: Executable, values: Mapping[str, Any]) 
 
 
 @asynccontextmanager
-async def _transaction(engine: AsyncEngine, turn: AbstractAsyncContextManager[None]) -> AsyncIterator[AsyncConnection]:
-    async with _translating(), turn, engine.begin() as connection:
-        yield connection
-
-
-@asynccontextmanager
 async def _translating() -> AsyncIterator[None]:
     """Bound the time of what is done inside, and turn the driver's errors into ours."""
     try:
@@ -192,6 +190,8 @@ async def _translating() -> AsyncIterator[None]:
         raise
     except DBAPIError as error:
         raise _translated(error) from None
+    except sqlite3.OperationalError as error:  # between statements, where SQLAlchemy does not see it
+        raise _translated(OperationalError(None, None, error)) from None
 
 
 def _translated(error: DBAPIError) -> RetryableError | InvariantError:

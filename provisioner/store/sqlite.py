@@ -48,14 +48,39 @@ class Connection(sqlite3.Connection):
     def begin(self) -> None:
         """Begin a transaction."""
         statement = _WRITE if self.writes else _READ
-        self.run(lambda: sqlite3.Connection.execute(self, statement))
+        self.run(lambda: self._execute(statement))
+
+    def begin_part(self) -> None:
+        """Begin a part of the transaction that can be taken back without the others."""
+        self._require_transaction()
+        self._execute("SAVEPOINT part")
+
+    def end_part(self) -> None:
+        """Keep the part."""
+        self._require_transaction()
+        self._execute("RELEASE part")
+
+    def take_part_back(self) -> None:
+        """Take back the part; where SQLite has taken back the whole transaction, nothing is left to do."""
+        if self.in_transaction:
+            self._execute("ROLLBACK TO part")
+            self._execute("RELEASE part")
 
     def commit(self) -> None:
         """End the transaction; what it wrote is on the disk."""
         if self.writes:
+            self._require_transaction()
             self._in_thread(super().commit)
         else:
             super().commit()
+
+    def _require_transaction(self) -> None:
+        """SQLite takes a transaction back by itself when the disk is full; what comes then would be one by itself."""
+        if not self.in_transaction:
+            raise sqlite3.OperationalError("the transaction that was to be written in was taken back")
+
+    def _execute(self, statement: str) -> None:
+        super().cursor(sqlite3.Cursor).execute(statement)
 
     def rollback(self) -> None:
         """Take back what the transaction wrote, once what was given up meanwhile has ended."""
@@ -87,7 +112,7 @@ class Connection(sqlite3.Connection):
             self._wait_for_locks(0)
 
     def _wait_for_locks(self, seconds: float) -> None:
-        sqlite3.Connection.execute(self, f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+        self._execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
     def _in_thread(self, call: Callable[[], T]) -> T:
         """What `call` returns. A caller who is cancelled goes; the call ends all the same, and is waited for before

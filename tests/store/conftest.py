@@ -10,8 +10,10 @@ import pytest
 
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import SteppedClock
+from tests.store.fresh import migrate_to_this_version, migrated_file
 from tests.store.postgresql import (
     create_database,
+    drop_database,
     missing_pgbouncer,
     missing_postgresql,
     running_pgbouncer,
@@ -31,6 +33,13 @@ def postgresql() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def template(postgresql: str) -> str:
+    """The name of a database there that others are copied from."""
+    migrate_to_this_version(create_database(postgresql, "migrated"))
+    return "migrated"
+
+
+@pytest.fixture(scope="session")
 def pgbouncer(postgresql: str) -> Iterator[str]:
     """A pooler in transaction mode before it, with fewer connections than one store opens."""
     if reason := missing_pgbouncer():
@@ -39,15 +48,25 @@ def pgbouncer(postgresql: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def is_migrated() -> bool:
+    """Whether databases begin with this version's schema."""
+    return True
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of either dialect; with `POOLED`, through PgBouncer too."""
+def url(request: pytest.FixtureRequest, tmp_path: Path, is_migrated: bool) -> Iterator[str]:
+    """A database of either dialect without rows; with `POOLED`, through PgBouncer too."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/store.sqlite"
-    made = create_database(request.getfixturevalue("postgresql"), f"test{next(_numbers)}")
-    if request.param == "postgresql":
-        return made
-    return f"{request.getfixturevalue(request.param)}/{made.rpartition('/')[2]}"
+        file = tmp_path / "store.sqlite"
+        if is_migrated:
+            file.write_bytes(migrated_file())
+        yield f"sqlite:///{file}"
+        return
+    server, name = request.getfixturevalue("postgresql"), f"test{next(_numbers)}"
+    made = create_database(server, name, template=request.getfixturevalue("template") if is_migrated else "template1")
+    yield made if request.param == "postgresql" else f"{request.getfixturevalue(request.param)}/{name}"
+    drop_database(server, name)
 
 
 @pytest.fixture
@@ -58,7 +77,7 @@ def clock() -> SteppedClock:
 
 @pytest.fixture
 async def store(url: str, clock: SteppedClock) -> AsyncIterator[SqlStore]:
-    """A store on an empty database."""
+    """A store without rows."""
     store = await open_store(url, clock=clock)
     yield store
     await store.close()

@@ -149,17 +149,32 @@ ignore_startup_parameters = extra_float_digits
         shutil.rmtree(folder)
 
 
-def create_database(server: str, name: str) -> str:
-    """Make an empty database and give its URL."""
+def create_database(server: str, name: str, *, template: str = "template1") -> str:
+    """Make a database as the template is and give its URL."""
     with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        # The quicker way for small ones; before PostgreSQL 15 it is the only one.
+        strategy = "STRATEGY file_copy" if connection.info.server_version >= 150_000 else ""
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" {strategy}'.encode())
     return f"{server}/{name}"
+
+
+def drop_database(server: str, name: str) -> None:
+    """Remove a database, whoever is still connected to it."""
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
 @contextmanager
 def _server(program: Path, data: Path, user: str | None) -> Iterator[Server]:
     port = _free_port()
-    settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
+    settings = {
+        "listen_addresses": "127.0.0.1",
+        "port": port,
+        "unix_socket_directories": "",
+        "fsync": "off",
+        "full_page_writes": "off",
+        "autovacuum": "off",
+    }
     options = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
     command, log = [str(program), "-D", str(data), *options], data.parent / "log"
 

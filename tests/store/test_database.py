@@ -13,10 +13,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import text
 
 from provisioner.domain.errors import RejectedError, RetryableError
 from provisioner.domain.ids import OperationId
 from provisioner.store import database as database_module
+from provisioner.store import sqlite
+from provisioner.store.database import Database, open_database
 from provisioner.store.sql import SqlStore, open_store
 from tests.store.examples import EVERY_VERB, SteppedClock, operation
 
@@ -107,6 +110,57 @@ async def test_waiting_for_another_process_holds_up_nothing_else(store: SqlStore
         assert await store.operations.list() == []
         assert not waiting.done()
     assert (await waiting).is_new
+
+
+@pytest.fixture
+async def numbers(tmp_path: Path) -> AsyncIterator[Database]:
+    """A database on SQLite with a table of numbers."""
+    database = open_database(f"sqlite:///{tmp_path}/numbers.sqlite")
+    async with database.write() as connection:
+        await connection.execute(text("CREATE TABLE numbers (number INTEGER)"))
+    yield database
+    await database.close()
+
+
+async def write_number(database: Database, number: int, *, and_then: str = "SELECT 1") -> None:
+    """Write a number, then do something else in the same transaction."""
+    async with database.write() as connection:
+        await connection.execute(text("INSERT INTO numbers VALUES (:number)"), {"number": number})
+        await connection.exec_driver_sql(and_then)
+
+
+async def written_numbers(database: Database) -> list[int]:
+    """What is in the table."""
+    async with database.read() as connection:
+        return list(await connection.scalars(text("SELECT number FROM numbers ORDER BY number")))
+
+
+async def test_writes_that_come_together_share_a_commit_and_nothing_else(
+    numbers: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[None] = []
+    commit = sqlite.Connection.commit
+
+    def count(connection: sqlite.Connection) -> None:
+        commits.append(commit(connection))
+
+    monkeypatch.setattr(sqlite.Connection, "commit", count)
+    faults = {3: "SELECT nothing"}
+    writes = (write_number(numbers, number, and_then=faults.get(number, "SELECT 1")) for number in range(8))
+    ended = await asyncio.gather(*writes, return_exceptions=True)
+    assert len(commits) == 1
+    assert await written_numbers(numbers) == [0, 1, 2, 4, 5, 6, 7]
+    assert [number for number, error in enumerate(ended) if error] == [3]
+
+
+async def test_nobody_is_told_of_a_write_that_was_taken_back_with_those_beside_it(numbers: Database) -> None:
+    """As SQLite does by itself when the disk is full."""
+    writes = (write_number(numbers, number, and_then="ROLLBACK" if number == 1 else "SELECT 1") for number in range(3))
+    ended = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(error) for error in ended] == [RetryableError] * 3
+    assert await written_numbers(numbers) == []
+    await write_number(numbers, 4)
+    assert await written_numbers(numbers) == [4]
 
 
 @pytest.mark.usefixtures("impatience")
