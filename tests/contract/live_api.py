@@ -17,9 +17,9 @@ from provisioner.api.services import Services
 from provisioner.catalog.written import document_of
 from provisioner.domain.access import AccessRole
 from provisioner.domain.key import key_digest
-from provisioner.store.sql import open_store
 from provisioner.wiring.serving import serve_app
 from tests.store.examples import SteppedClock
+from tests.store.fresh import open_fresh
 from tests.unit.api.callers import secret_of, stored_key
 from tests.unit.api.conftest import REQUEST, CountingIds, bootstrap_key, claim, end, idempotent
 from tests.unit.catalog.packs import small_catalog, small_site
@@ -64,7 +64,7 @@ def live_api(folder: Path) -> Iterator[LiveApi]:
 
 async def _serve(folder: Path, listener: socket.socket, ready: threading.Event, stop: asyncio.Event) -> None:
     clock = SteppedClock()
-    store = await open_store(f"sqlite:///{folder}/store.sqlite", clock=clock)
+    store = await open_fresh(folder / "store.sqlite", clock=clock)
     await store.models.bring_in([document_of(model) for model in small_catalog().models.values()], clock.now())
     await store.keys.add(bootstrap_key())
     services = Services(

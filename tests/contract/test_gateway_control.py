@@ -26,11 +26,12 @@ from provisioner.domain.endpoint import Phase
 from provisioner.domain.key import key_digest, priority_key
 from provisioner.gateway.server import ControlPlane, Gateway, GatewayConfig, start_gateway
 from provisioner.reconciler.loop import Reconciler
-from provisioner.store.sql import SqlStore, open_store
+from provisioner.store.sql import SqlStore
 from provisioner.wiring.serving import serve_app
 from tests.gateway.conftest import until
 from tests.gateway.stub import Received, Replica, make_key
 from tests.store.examples import NOON, SteppedClock, endpoint, operation, plan, tenant, tenant_operation
+from tests.store.fresh import open_fresh
 from tests.unit.api.conftest import OPERATOR_KEY, CountingIds, bootstrap_key
 from tests.unit.catalog.packs import site_with, small_catalog
 
@@ -131,7 +132,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
     clock, partner = SteppedClock(), Replica()
     partner.script = answer_as_partner
     await partner.start()
-    store = await open_store(f"sqlite:///{tmp_path}/store.sqlite", clock=clock)
+    store = await open_fresh(tmp_path / "store.sqlite", clock=clock)
     await store.keys.add(bootstrap_key())
     await store.operations.submit(tenant_operation(), tenant=tenant())
     await store.operations.submit(operation(), endpoint=endpoint(phase=Phase.READY))

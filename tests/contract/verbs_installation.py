@@ -49,10 +49,10 @@ from provisioner.probe.http import HttpProbe
 from provisioner.reconciler.loop import Reconciler
 from provisioner.rendering.pack import Pack, compile_pack
 from provisioner.store.interface import Store
-from provisioner.store.sql import open_store
 from provisioner.tenants import submit as tenant_submit
 from provisioner.tenants.verbs import tenant_verbs
 from provisioner.tenants.world import World as TenantWorld
+from tests.store.fresh import open_fresh
 
 HOST = "127.0.0.1"
 DEADLINE_SECONDS = 60.0
@@ -240,7 +240,7 @@ async def installation(
     """Everything up, a shipped tier published with options of it `changed`; at the end nothing runs any more."""
     clock, faults = SystemClock(), Faults()
     async with AsyncExitStack() as stack:
-        store = await open_store(f"sqlite:///{state}/store.sqlite", clock=clock)
+        store = await open_fresh(state / "store.sqlite", clock=clock)
         stack.push_async_callback(store.close)
         options = PlaneOptions(
             state=state,

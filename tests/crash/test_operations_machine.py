@@ -23,8 +23,9 @@ from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import LEASE_SECONDS, Fence
 from provisioner.domain.operation import Operation, OperationState, StepRecord
 from provisioner.store.interface.operations import Turn
-from provisioner.store.sql import SqlStore, open_store
+from provisioner.store.sql import SqlStore
 from tests.store.examples import EVERY_VERB, SteppedClock, operation
+from tests.store.fresh import open_fresh
 
 pytestmark = pytest.mark.timeout(900)  # a pass takes seconds; shrinking a failure to its shortest story takes longer
 
@@ -41,7 +42,7 @@ class Leases(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="tenantry-leases-"))
         self.runner = asyncio.Runner()
         self.clock = SteppedClock()
-        self.store: SqlStore = self.run(open_store(f"sqlite:///{self.folder}/store.sqlite", clock=self.clock))
+        self.store: SqlStore = self.run(open_fresh(self.folder / "store.sqlite", clock=self.clock))
         self.fences: list[Fence] = []
         self.holder: Fence | None = None
         self.expires_after = 0.0

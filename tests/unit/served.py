@@ -19,9 +19,9 @@ from provisioner.domain.endpoint import Phase
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import key_digest, priority_key
 from provisioner.domain.operation import Operation, OperationState, Verb
-from provisioner.store.sql import open_store
 from provisioner.wiring.serving import serve_app
 from tests.store.examples import SteppedClock
+from tests.store.fresh import open_fresh
 from tests.unit.api.conftest import GATEWAY_KEY, OPERATOR_KEY, CountingIds, bootstrap_key, claim, end
 from tests.unit.catalog.packs import small_catalog, small_site
 
@@ -115,7 +115,7 @@ async def _close(services: Services) -> None:
 
 
 async def _services(folder: Path, clock: SteppedClock) -> Services:
-    store = await open_store(f"sqlite:///{folder}/store.sqlite", clock=clock)
+    store = await open_fresh(folder / "store.sqlite", clock=clock)
     await store.keys.add(bootstrap_key())
     return Services(
         store=store,

@@ -20,8 +20,8 @@ from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.key import ApiKey, key_digest
 from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.store.interface.operations import Turn
-from provisioner.store.sql import open_store
 from tests.store.examples import NOON, SteppedClock
+from tests.store.fresh import open_fresh
 from tests.unit.catalog.packs import small_catalog, small_site
 
 OPERATOR_KEY = "operator-key"
@@ -94,7 +94,7 @@ def wakes() -> Wakes:
 @pytest.fixture
 async def services(tmp_path: Path, clock: SteppedClock, wakes: Wakes) -> AsyncIterator[Services]:
     """Services on a fresh store with the small catalog."""
-    store = await open_store(f"sqlite:///{tmp_path}/store.sqlite", clock=clock)
+    store = await open_fresh(tmp_path / "store.sqlite", clock=clock)
     await store.keys.add(bootstrap_key())
     yield Services(
         store=store,

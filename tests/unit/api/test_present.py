@@ -16,8 +16,9 @@ from provisioner.api.present import PresentCatalog
 from provisioner.catalog.written import document_of
 from provisioner.domain.origin import Origin
 from provisioner.store.interface.models import ModelStore
-from provisioner.store.sql import SqlStore, open_store
+from provisioner.store.sql import SqlStore
 from tests.store.examples import NOON, SteppedClock
+from tests.store.fresh import open_fresh
 from tests.unit.catalog.packs import small_catalog
 
 
@@ -49,7 +50,7 @@ class Watched:
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
     """A store without models."""
-    store = await open_store(f"sqlite:///{tmp_path}/store.sqlite", clock=SteppedClock())
+    store = await open_fresh(tmp_path / "store.sqlite", clock=SteppedClock())
     yield store
     await store.close()
 

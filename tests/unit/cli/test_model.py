@@ -24,9 +24,9 @@ from provisioner.cli.session import send
 from provisioner.client import endpoint_calls
 from provisioner.domain.key import key_digest
 from provisioner.rendering.pack import compile_pack
-from provisioner.store.sql import open_store
 from provisioner.wiring.serving import serve_app
 from tests.store.examples import NOON, SteppedClock
+from tests.store.fresh import open_fresh
 from tests.unit.api.conftest import GATEWAY_KEY, OPERATOR_KEY, CountingIds, bootstrap_key
 from tests.unit.catalog.packs import PACK, small_catalog, small_site
 
@@ -70,7 +70,7 @@ def api(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 async def serve(catalog: Catalog, site: Site, *, folder: Path, listener: socket.socket, stop: asyncio.Event) -> None:
     """Serve until `stop`."""
     clock = SteppedClock()
-    store = await open_store(f"sqlite:///{folder}/store.sqlite", clock=clock)
+    store = await open_fresh(folder / "store.sqlite", clock=clock)
     await store.keys.add(bootstrap_key())
     brought = small_catalog() if "tiny" in catalog.models else catalog
     await store.models.bring_in([document_of(model) for model in brought.models.values()], NOON)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from provisioner.store.sql import SqlStore, open_store
+from provisioner.store.sql import SqlStore
 from tests.store.examples import SteppedClock
+from tests.store.fresh import open_fresh
 from tests.unit.operations.small_verbs import Notes
 
 
@@ -19,7 +20,7 @@ def clock() -> SteppedClock:
 
 @pytest.fixture
 async def store(tmp_path: Path, clock: SteppedClock) -> AsyncIterator[SqlStore]:
-    store = await open_store(f"sqlite:///{tmp_path}/store.sqlite", clock=clock)
+    store = await open_fresh(tmp_path / "store.sqlite", clock=clock)
     yield store
     await store.close()
 

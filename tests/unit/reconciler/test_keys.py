@@ -13,14 +13,15 @@ from provisioner.domain.ids import KeyId
 from provisioner.domain.key import key_digest
 from provisioner.platform.interface import Clusters
 from provisioner.reconciler.loop import Reconciler
-from provisioner.store.sql import SqlStore, open_store
+from provisioner.store.sql import SqlStore
 from tests.store.examples import SteppedClock, api_key, tenant, tenant_operation
+from tests.store.fresh import open_fresh
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
     """A store with tenant acme."""
-    store = await open_store(f"sqlite:///{tmp_path}/store.sqlite", clock=SteppedClock())
+    store = await open_fresh(tmp_path / "store.sqlite", clock=SteppedClock())
     await store.operations.submit(tenant_operation(), tenant=tenant())
     yield store
     await store.close()

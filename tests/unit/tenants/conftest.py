@@ -13,11 +13,12 @@ from provisioner.domain.operation import Operation
 from provisioner.endpoints.submit import new_delete
 from provisioner.operations.worker import Worker
 from provisioner.platform.kinds import NAMESPACE, PROJECT
-from provisioner.store.sql import SqlStore, open_store
+from provisioner.store.sql import SqlStore
 from provisioner.tenants.submit import new_create
 from provisioner.tenants.verbs import tenant_verbs
 from provisioner.tenants.world import World
 from tests.store.examples import SteppedClock
+from tests.store.fresh import open_fresh
 from tests.unit.endpoints.installation import origin
 from tests.unit.endpoints.stand_in import StandInPlatform, site
 from tests.unit.endpoints.stand_in_delivery import StandInPack
@@ -43,7 +44,7 @@ def clock() -> SteppedClock:
 @pytest.fixture
 async def store(tmp_path: Path, clock: SteppedClock) -> AsyncIterator[SqlStore]:
     """An empty store."""
-    store = await open_store(f"sqlite:///{tmp_path}/store.sqlite", clock=clock)
+    store = await open_fresh(tmp_path / "store.sqlite", clock=clock)
     yield store
     await store.close()
 
