@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -22,13 +22,16 @@ from provisioner.lint.kustomize_checks import (
     container_names,
     identities,
     left_out,
+    lost_paths,
+    merged_from_nothing,
+    misplaced,
     renames,
     repeated,
     unlisted_message,
 )
 from provisioner.lint.kustomize_fields import field_faults, listed
 from provisioner.lint.kustomize_names import lost_references
-from provisioner.lint.merging import json_patched, merged, unfit
+from provisioner.lint.merging import json_patched, merged
 from provisioner.lint.values import items, look, mapping, text, texts
 from provisioner.lint.world import POD_TEMPLATES, Object
 
@@ -103,7 +106,8 @@ class Kustomizations:
             message = f"reading kustomization: it builds upon itself: {' -> '.join((*around, folder))}"[:400]
             self._note("kustomization-cycle", document, ("resources",), message, fix="remove the path that leads back")
             return given
-        found, seen = [*given, *_generated(document)], identities(given)
+        generated = list(_generated(document))
+        found, seen = [*given, *generated], identities(given)
         foreign: list[tuple[FieldPath, str]] = [
             ((name,), f"`{name}` are not run here") for name in _PROGRAMS if look(document.value, name)
         ]
@@ -116,6 +120,7 @@ class Kustomizations:
             place = _joined(folder, written)
             if place in self.documents:
                 is_component = path[0] == "components"
+                self._note_all("kustomization-kind-misplaced", document, misplaced(path, self.documents[place]))
                 inner = self._build(place, (*around, folder), found if is_component else [])
                 if not is_component and place not in self._renaming:
                     self._check_repeated(document, path, seen, inner)
@@ -133,13 +138,16 @@ class Kustomizations:
                 foreign.append((path, f"{shown(written)} is outside of what is linted"))
                 is_whole = False
         self._note_foreign(document, folder, foreign)
+        made = {id(one) for one in generated}
+        if is_whole and not self._renaming:
+            before = [one for one in found if id(one) not in made]
+            self._note_all("kustomization-merges-nothing", document, merged_from_nothing(document, before))
         found = self._patched(folder, found, is_whole)
         if renames(document) or any(
             _joined(folder, written) in self._renaming for _, written in listed(document.value)
         ):
             self._renaming.add(folder)
-        for path, message, fix in lost_references(document, found):
-            self._note("kustomization-reference-not-renamed", document, path, message, fix=fix)
+        self._note_all("kustomization-reference-not-renamed", document, lost_references(document, found))
         if not is_whole:
             self._partial.add(folder)
         elif found:
@@ -186,7 +194,8 @@ class Kustomizations:
                 fix = "correct kind and name of the patch or of its target"
                 self._note("kustomization-patch-matches-nothing", document, path, message, fix=fix)
             self._check_containers(document, path, [one for one in found if id(one) in chosen], patch)
-            self._check_paths(document, path, [one for one in found if id(one) in chosen], patch)
+            lost = lost_paths(path, [one for one in found if id(one) in chosen], patch)
+            self._note_all("kustomization-patch-path-missing", document, lost)
             found = [_with_patch(one, patch) if id(one) in chosen else one for one in found]
         return found
 
@@ -241,13 +250,9 @@ class Kustomizations:
                 fix = f"name one of: {', '.join(container_names(one))[:200]}; or give the new container an image"
                 self._note("kustomization-patch-adds-container", document, path, message, fix=fix)
 
-    def _check_paths(self, document: Document, path: FieldPath, chosen: Sequence[Object], patch: Any) -> None:
-        """Note operations of JSON patches that fit nothing in what they are about."""
-        for one in chosen if isinstance(patch, list) else ():
-            if (lost := unfit(one.value, patch)) is not None:
-                message = f"patching {one.title}: it has nothing at this path: {shown(lost[1])}"
-                fix = "correct the path, or `add` what is above it first"
-                self._note("kustomization-patch-path-missing", document, path, message, fix=fix)
+    def _note_all(self, rule: str, document: Document, faults: Iterable[tuple[FieldPath, str, str]]) -> None:
+        for path, message, fix in faults:
+            self._note(rule, document, path, message, fix=fix)
 
     def note_left_out(self, found: Mapping[str, Sequence[Object]]) -> None:
         """Note files with objects that stand beside a kustomization and are part of none; what is built is known."""

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from provisioner.catalog.fields import FieldPath, shown
 from provisioner.lint.document import Document
+from provisioner.lint.merging import unfit
 from provisioner.lint.values import items, mapping, text
 from provisioner.lint.world import POD_TEMPLATES, Object
 
@@ -80,3 +82,36 @@ def left_out(
 def unlisted_message(found: Object, kustomization: str) -> str:
     """What is wrong with a file that was left out."""
     return f"reading {found.title}: `{PurePosixPath(kustomization).name}` beside it does not name the file"
+
+
+Fault = tuple[FieldPath, str, str]
+"""Where something is wrong in a kustomization, what, and what to do."""
+
+
+def misplaced(path: FieldPath, named: Document) -> Iterator[Fault]:
+    """A Component that is listed as a resource, or the reverse."""
+    is_component = text(named.value, "kind") == "Component"
+    if is_component != (path[0] == "components"):
+        field, kind = ("components", "a Component") if is_component else ("resources", "no Component")
+        message = f"reading kustomization: this is {kind}: {shown(named.file)}"
+        yield path, message, f"list it under `{field}`"
+
+
+def merged_from_nothing(document: Document, before: Iterable[Object]) -> Iterator[Fault]:
+    """Generators that change what nothing before them makes."""
+    names = {(one.kind, one.name) for one in before}
+    for field, kind in (("configMapGenerator", "ConfigMap"), ("secretGenerator", "Secret")):
+        known = sorted(name for made, name in names if made == kind)
+        for path, item in items(document.value, field):
+            wanted, behavior = text(item, "name"), text(item, "behavior")
+            if wanted and behavior in ("merge", "replace") and wanted not in known:
+                message = f"generating {kind}: nothing before makes what it shall {behavior}: {shown(wanted)}"
+                yield path, message, f"name one of: {', '.join(known)[:200]}" if known else "leave `behavior` out"
+
+
+def lost_paths(path: FieldPath, chosen: Iterable[Object], patch: Any) -> Iterator[Fault]:
+    """Operations of a JSON patch that fit nothing in what they are about."""
+    for one in chosen if isinstance(patch, list) else ():
+        if (lost := unfit(one.value, patch)) is not None:
+            message = f"patching {one.title}: it has nothing at this path: {shown(lost[1])}"
+            yield path, message, "correct the path, or `add` what is above it first"

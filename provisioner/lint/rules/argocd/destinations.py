@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.applications import FINALIZER, App, annotation, applications, knows_application_health
+from provisioner.lint.joins.generated import filled_applications
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, literal, look, mapping, whole
 from provisioner.lint.world import Object, World
@@ -217,6 +218,27 @@ def application_delivers_twice(world: World) -> Iterator[Hit]:
                 message=f"delivering `{source.folder or source.chart}`: another application does so: `{first.name}`",
                 fix="remove one of them, or let them deliver to different namespaces",
             )
+
+
+@rule("application-name-taken", Severity.ERROR)
+def application_name_taken(world: World) -> Iterator[Hit]:
+    """Two ApplicationSets, or a set and a manifest, make an Application of the same name.
+
+    Names are unique in Argo CD's namespace, whatever cluster an Application delivers to. The second set reports
+    `ApplicationGenerationFromParamsError` or takes the Application over, and one of both deliveries never happens.
+    """
+    seen: dict[tuple[str | None, str], App] = {}
+    for app in filled_applications(world):
+        found = app.at
+        name = app.name if isinstance(found, Object) and found.kind in ("Application", "ApplicationSet") else ""
+        if not isinstance(found, Object) or not name or has_hole(name) or name == found.title:
+            continue
+        first = seen.setdefault((found.namespace, name), app)
+        if first.at is not found and "ApplicationSet" in (first.at.title.split()[0], found.kind):
+            message = f"making application: {first.at.title} makes one of this name too: `{name}`"
+            path = (*app.outer, "metadata", "name")
+            fix = "put what tells them apart, such as the cluster, into the name"
+            yield Hit(at=found, path=path, message=message, fix=fix)
 
 
 @rule("application-wave-without-health", Severity.INFO)

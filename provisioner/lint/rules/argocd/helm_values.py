@@ -74,6 +74,40 @@ def _told(app: App, path: FieldPath, written: str) -> Hit:
     )
 
 
+_FLAT = frozenset(
+    [
+        *("cert-manager", "dcgm-exporter", "external-secrets", "gateway-helm", "gpu-operator", "ingress-nginx"),
+        *("kube-prometheus-stack", "kuberay-operator", "kueue", "lws", "network-operator", "nvidia-device-plugin"),
+        *("nvidia-dra-driver-gpu", "prometheus-adapter", "vcluster", "vllm-stack", "keda"),
+    ]
+)
+"""Charts that have no value called like themselves."""
+
+
+@rule("helm-values-under-chart-name", Severity.ERROR)
+def helm_values_under_chart_name(world: World) -> Iterator[Hit]:
+    """Values of a chart stand below the chart's own name, where the chart does not look.
+
+    That level is for a chart that has the other as a dependency. Delivered by itself, the chart reads its values from
+    the top, and everything below its name is ignored without a word.
+    """
+    for app in applications(world):
+        for source in app.sources:
+            helm, name = mapping(source.value, "helm"), source.chart
+            if name not in _FLAT:
+                continue
+            written = text(helm, "values")
+            documents = parse_documents(written, file=app.at.file) if written and not has_hole(written) else ()
+            given = [(helm.get("valuesObject"), "valuesObject"), *((one.value, "values") for one in documents)]
+            for values, field in given:
+                if isinstance(values, Mapping) and isinstance(values.get(name), Mapping):
+                    message = f"reading values of application `{app.name}`: the chart does not look below: `{name}`"
+                    path = (*source.path, "helm", field, *([name] if field == "valuesObject" else []))
+                    yield Hit(
+                        at=app.at, path=path, message=message, fix=f"move what stands below `{name}` one level up"
+                    )
+
+
 @rule("application-value-unread", Severity.WARNING)
 def application_value_unread(world: World) -> Iterator[Hit]:
     """An Application sets a value that no template of its chart reads.

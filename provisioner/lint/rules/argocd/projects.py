@@ -11,21 +11,29 @@ from provisioner.lint.joins.deliveries import deliveries
 from provisioner.lint.joins.generated import filled_applications
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import items, literal, look
-from provisioner.lint.world import Object, World
+from provisioner.lint.world import POD_TEMPLATES, Object, World
 
 _CLUSTER_KINDS = frozenset(
     {
+        "APIService",
         "ClusterIssuer",
+        "ClusterPolicy",
+        "ClusterQueue",
         "ClusterRole",
         "ClusterRoleBinding",
+        "ClusterSecretStore",
+        "ClusterServingRuntime",
+        "ClusterTriggerAuthentication",
         "CustomResourceDefinition",
         "DeviceClass",
         "GatewayClass",
         "IngressClass",
         "MutatingWebhookConfiguration",
         "Namespace",
+        "NodePool",
         "PersistentVolume",
         "PriorityClass",
+        "ResourceFlavor",
         "RuntimeClass",
         "StorageClass",
         "ValidatingAdmissionPolicy",
@@ -168,31 +176,54 @@ def application_project_forbids_source(world: World) -> Iterator[Hit]:
 
 @rule("application-project-forbids-kind", Severity.ERROR)
 def application_project_forbids_kind(world: World) -> Iterator[Hit]:
-    """An Application delivers a cluster-wide object that its AppProject does not let it deliver.
+    """An Application delivers an object of a kind that its AppProject does not let it deliver.
 
-    Without an entry in `spec.clusterResourceWhitelist` a project permits no cluster-scoped kind at all; the sync fails
-    with "resource is not permitted in project". Only said when the Application's folder is below the linted path.
+    Without an entry in `spec.clusterResourceWhitelist` a project permits no cluster-scoped kind at all; a
+    `namespaceResourceWhitelist` permits only what it lists, a blacklist all but that. The sync fails with "resource is
+    not permitted in project". Only said when the Application's folder is below the linted path.
     """
     for app, delivery in deliveries(world):
         name = literal(app.spec, "project")
         project = world.find("AppProject", name) if name and app.is_argo else None
-        if project is None:
-            continue
-        permitted = [
-            (literal(item, "group") or "", literal(item, "kind") or "")
-            for _, item in items(project.value, "spec", "clusterResourceWhitelist")
-        ]
-        for found in delivery.objects:
-            is_permitted = any(
-                fnmatchcase(found.group, group) and fnmatchcase(found.kind, kind) for group, kind in permitted
-            )
-            if found.kind in _CLUSTER_KINDS and not is_permitted:
+        for found in delivery.objects if project else ():
+            field = _forbidding(project, found) if project else None
+            if field and project:
+                scope = "cluster-wide " if found.kind in _CLUSTER_KINDS else ""
                 yield Hit(
                     at=found,
                     path=("kind",),
                     message=(
-                        f"delivering with application `{app.name}`: AppProject `{project.name}` permits no cluster-wide"
-                        f" object of kind: `{found.kind}`"
+                        f"delivering with application `{app.name}`: AppProject `{project.name}` permits no {scope}"
+                        f"object of kind: `{found.kind}`"
                     ),
-                    fix=f"add group `{found.group}`, kind `{found.kind}` to the project's clusterResourceWhitelist",
+                    fix=f"{_PERMIT[field]} group `{found.group}`, kind `{found.kind}`: `{field}` of the project",
                 )
+
+
+_PERMIT = {
+    "clusterResourceWhitelist": "add",
+    "namespaceResourceWhitelist": "add",
+    "clusterResourceBlacklist": "remove",
+    "namespaceResourceBlacklist": "remove",
+}
+"""What to do to a list that forbids a kind."""
+
+
+def _forbidding(project: Object, found: Object) -> str | None:
+    """The list of a project that forbids the kind of an object."""
+    scope = "cluster" if found.kind in _CLUSTER_KINDS else "namespace"
+    if scope == "namespace" and found.namespace is None and found.kind not in POD_TEMPLATES:
+        return None  # of a custom kind, which may be cluster-wide
+    allowing, denying = f"{scope}ResourceWhitelist", f"{scope}ResourceBlacklist"
+    is_open = scope == "namespace" and not look(project.value, "spec", allowing)
+    if not is_open and not _lists(project, allowing, found):
+        return allowing
+    return denying if _lists(project, denying, found) else None
+
+
+def _lists(project: Object, field: str, found: Object) -> bool:
+    """Whether an entry of a project's list is about the kind of an object."""
+    return any(
+        fnmatchcase(found.group, literal(item, "group") or "") and fnmatchcase(found.kind, literal(item, "kind") or "")
+        for _, item in items(project.value, "spec", field)
+    )

@@ -32,11 +32,13 @@ def _synced_together(world: World) -> tuple[Sequence[Object], ...]:
     taken = {id(found) for group in groups for found in group}
     rest: dict[str, list[Object]] = {}
     for found in annotated(world):
-        if id(found) not in taken and found.inside is None and annotation(found, "sync-wave"):
+        is_ordered = annotation(found, "sync-wave") or annotation(found, "hook")
+        if id(found) not in taken and found.inside is None and is_ordered:
             rest.setdefault(found.folder, []).append(found)
     for found in world.objects if rest else ():
         folder = found.folder
-        if folder in rest and id(found) not in taken and not annotation(found, "sync-wave"):
+        is_ordered = annotation(found, "sync-wave") or annotation(found, "hook")
+        if folder in rest and id(found) not in taken and not is_ordered:
             rest[folder].append(found)
     return (*groups, *rest.values())
 

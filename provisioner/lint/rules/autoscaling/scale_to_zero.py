@@ -9,7 +9,7 @@ from typing import Any
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.scaling import RESOURCE_TRIGGERS, Scaler, query, scalers
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import is_known, look, text
+from provisioner.lint.values import is_known, literal, look, text
 from provisioner.lint.world import World
 
 _OF_THE_ENGINE = re.compile(r"(?<![\w:])(vllm|sglang|llamacpp)[:_]\w|(?<![\w:])(tgi|nv_inference|DCGM_FI|te)_\w")
@@ -82,12 +82,24 @@ def hpa_from_zero(world: World) -> Iterator[Hit]:
         yield Hit(at=scaler.at, path=scaler.least_path, message=message, fix=fix)
 
 
+_BEHAVIOR = {
+    "HorizontalPodAutoscaler": ("spec", "behavior"),
+    "ScaledObject": ("spec", "advanced", "horizontalPodAutoscalerConfig", "behavior"),
+}
+
+
 @rule("scaler-pinned", Severity.WARNING)
 def scaler_pinned(world: World) -> Iterator[Hit]:
-    """A ScaledObject is paused.
+    """A ScaledObject is paused, or an autoscaler may never scale up.
 
-    The annotation stays after the incident it was set for, and the workload no longer follows its load.
+    The annotation, or `selectPolicy: Disabled` for scaling up, stays after the incident it was set for, and the
+    workload no longer follows its load.
     """
+    for scaler in scalers(world):
+        path = (*_BEHAVIOR[scaler.at.kind], "scaleUp", "selectPolicy")
+        if literal(scaler.at.value, *path) == "Disabled":
+            message = f"scaling {scaler.name}: it may never get more replicas: `selectPolicy: Disabled`"
+            yield Hit(at=scaler.at, path=path, message=message, fix="remove it, or bound it by maxReplicas")
     for found in world.of_kind("ScaledObject"):
         for name in ("autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas"):
             value = look(found.value, "metadata", "annotations", name)

@@ -60,6 +60,25 @@ def reference_not_renamed(world: World) -> Iterator[Hit]:
     yield from hits(world, "kustomization-reference-not-renamed")
 
 
+@rule("kustomization-kind-misplaced", Severity.ERROR)
+def kind_misplaced(world: World) -> Iterator[Hit]:
+    """A kustomization lists a Component under `resources`, or another kustomization under `components`.
+
+    `kustomize build` stops: `expected kind != 'Component'`, or `expected kind: 'Component'`. Components change what the
+    kustomization around them has; resources are built by themselves.
+    """
+    yield from hits(world, "kustomization-kind-misplaced")
+
+
+@rule("kustomization-merges-nothing", Severity.ERROR)
+def merges_nothing(world: World) -> Iterator[Hit]:
+    """A generator shall merge into, or replace, a ConfigMap or Secret that nothing before it makes.
+
+    `kustomize build` stops: `id … does not exist; cannot merge or replace`.
+    """
+    yield from hits(world, "kustomization-merges-nothing")
+
+
 @rule("kustomization-unknown-field", Severity.ERROR)
 def unknown_field(world: World) -> Iterator[Hit]:
     """A kustomization has a field that kustomize does not know.

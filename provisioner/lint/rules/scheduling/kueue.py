@@ -210,9 +210,10 @@ _WORDS: Mapping[tuple[str, ...], tuple[str, ...]] = {
 
 @rule("kueue-cluster-queue-refused", Severity.ERROR)
 def kueue_cluster_queue_refused(world: World) -> Iterator[Hit]:
-    """A ClusterQueue has a word that does not exist, a negative quota, or a limit for lending without a cohort.
+    """A ClusterQueue has a word that does not exist, a quota below zero, something in two groups, or lends to nobody.
 
-    Kueue's webhook refuses it: borrowingLimit and lendingLimit say what queues of one cohort give each other.
+    Kueue's webhook refuses it: borrowingLimit and lendingLimit say what queues of one cohort give each other, and a
+    resource or a flavor belongs to one of the resourceGroups.
     """
     for queue in world.of_kind("ClusterQueue"):
         for path, words in _WORDS.items():
@@ -222,6 +223,7 @@ def kueue_cluster_queue_refused(world: World) -> Iterator[Hit]:
                 message = f"reading queue {queue.name}: {path[-1]} cannot be `{word}`"
                 fix = f"did you mean {near}?" if near else f"write one of: {', '.join(words)}"
                 yield Hit(at=queue, path=("spec", *path), message=message, fix=fix)
+        yield from _twice(queue)
         for place, entry in _quotas(queue):
             least = amount(look(entry, "nominalQuota"))
             if least is not None and least < 0:
@@ -231,6 +233,19 @@ def kueue_cluster_queue_refused(world: World) -> Iterator[Hit]:
                 if look(entry, field) is not None and not _in_cohort(queue):
                     message = f"reading queue {queue.name}: {field} needs a cohort: `{look(entry, field)}`"
                     yield Hit(at=queue, path=(*place, field), message=message, fix="name a cohort, or remove the limit")
+
+
+def _twice(queue: Object) -> Iterator[Hit]:
+    """Resources and flavors that stand in two groups of a queue."""
+    seen: dict[object, int] = {}
+    for index, (path, group) in enumerate(items(queue.value, "spec", "resourceGroups")):
+        named = [((*path, *place), item) for place, item in items(group, "coveredResources")]
+        named += [((*path, *place, "name"), literal(item, "name")) for place, item in items(group, "flavors")]
+        for where, name in named:
+            if isinstance(name, str) and seen.setdefault(name, index) != index:
+                message = f"reading queue {queue.name}: it stands in another group too: `{name}`"
+                fix = "name each resource and each flavor in one group only"
+                yield Hit(at=queue, path=where, message=message, fix=fix)
 
 
 def _in_cohort(queue: Object) -> bool:

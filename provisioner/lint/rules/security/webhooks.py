@@ -12,7 +12,7 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.selectors import NAMESPACE_NAME, equality, namespace_matches, selected, selector
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, literal, look, mapping, whole
+from provisioner.lint.values import has_hole, items, literal, mapping, whole
 from provisioner.lint.world import Object, World
 
 _KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
@@ -23,6 +23,17 @@ _MAKERS = {"pods", "replicasets", "*", "*/*"}
 """Resources without which a Deployment's pods cannot come back."""
 
 
+def _asked(world: World) -> Iterator[tuple[Object, FieldPath, Mapping[str, Any]]]:
+    """Every Service that the API server asks: of webhooks, of aggregated APIs, for conversion."""
+    for found, path, item in _webhooks(world):
+        yield found, (*path, "clientConfig", "service"), mapping(item, "clientConfig", "service")
+    for found in world.of_kind("APIService"):
+        yield found, ("spec", "service"), mapping(found.value, "spec", "service")
+    for found in world.of_kind("CustomResourceDefinition"):
+        place = ("spec", "conversion", "webhook", "clientConfig", "service")
+        yield found, place, mapping(found.value, *place)
+
+
 def _webhooks(world: World) -> Iterator[tuple[Object, FieldPath, Mapping[str, Any]]]:
     for found in world.of_kind(*_KINDS):
         for path, item in items(found.value, "webhooks"):
@@ -31,49 +42,52 @@ def _webhooks(world: World) -> Iterator[tuple[Object, FieldPath, Mapping[str, An
 
 
 def _service(item: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Name and namespace of the Service that answers, None where it is not known."""
-    service = mapping(item, "clientConfig", "service")
+    """Name and namespace of the Service that answers a webhook, None where it is not known."""
+    return _named(mapping(item, "clientConfig", "service"))
+
+
+def _named(service: Mapping[str, Any]) -> tuple[str, str] | None:
     name, namespace = literal(service, "name"), literal(service, "namespace")
     return (name, namespace) if name and namespace else None
 
 
 @rule("webhook-port-unknown", Severity.ERROR)
 def webhook_port_unknown(world: World) -> Iterator[Hit]:
-    """An admission webhook is asked at a port that its Service does not have.
+    """The API server asks a webhook, or an aggregated API, at a port that its Service does not have.
 
-    The API server asks port 443 of the Service where `clientConfig.service.port` says nothing; every request that the
-    webhook is about then fails, or passes unseen with failurePolicy Ignore.
+    It asks port 443 of the Service where `port` says nothing; every request that the webhook is about then fails, or
+    passes unseen with failurePolicy Ignore.
     """
-    for found, path, item in _webhooks(world):
-        named = _service(item)
+    for found, path, asked in _asked(world):
+        named = _named(asked)
         service = world.find("Service", named[0], namespace=named[1]) if named else None
         ports = [whole(port, "port") for _, port in items(service.value, "spec", "ports")] if service else []
-        written = look(item, "clientConfig", "service", "port")
-        port = _PORT if written is None else written
-        if ports and None not in ports and isinstance(port, int) and port not in ports and service is not None:
+        port = _PORT if asked.get("port") is None else asked["port"]
+        if service is not None and ports and None not in ports and isinstance(port, int) and port not in ports:
             message = f"asking webhook: {service.title} has no such port: `{port}`"
-            fix = f"write `port: {ports[0]}` under clientConfig.service, or let the Service offer {port}"
-            yield Hit(at=found, path=(*path, "clientConfig", "service"), message=message, fix=fix)
+            fix = f"write `port: {ports[0]}` beside the Service's name, or let the Service offer {port}"
+            yield Hit(at=found, path=path, message=message, fix=fix)
 
 
 @rule("webhook-service-unknown", Severity.ERROR)
 def webhook_service_unknown(world: World) -> Iterator[Hit]:
-    """An admission webhook names a Service that its namespace does not have, though the folder shows others there.
+    """The API server asks a Service that its namespace does not have, though the folder shows others there.
 
     Every request that the webhook is about fails with `service … not found`, or passes unseen with failurePolicy
-    Ignore.
+    Ignore; an aggregated API stays unavailable, and with it what reads its metrics.
     """
-    for found, path, item in _webhooks(world):
-        named = _service(item)
+    for found, path, asked in _asked(world):
+        named = _named(asked)
         beside = [one.name for one in world.of_kind("Service") if named and one.namespace == named[1]]
-        near = nearest_name(named[0], beside) if named and named[0] not in beside else None
-        elsewhere = [one for one in world.of_kind("Service") if named and one.name == named[0]]
-        if named is None or named[0] in beside or any(one.namespace is None for one in elsewhere):
+        if named is None or named[0] in beside:
             continue
-        if near or elsewhere:
-            message = f"asking webhook: namespace {named[1]} has no such Service: {shown(named[0])}"
-            fix = f"did you mean {near}?" if near else f"it is in namespace {elsewhere[0].namespace}"
-            yield Hit(at=found, path=(*path, "clientConfig", "service"), message=message, fix=fix)
+        elsewhere = [one for one in world.of_kind("Service") if one.name == named[0]]
+        near = nearest_name(named[0], beside) or (beside[0] if len(beside) == 1 else None)
+        if any(one.namespace is None for one in elsewhere) or not (near or elsewhere):
+            continue
+        message = f"asking webhook: namespace {named[1]} has no such Service: {shown(named[0])}"
+        fix = f"did you mean {near}?" if near else f"it is in namespace {elsewhere[0].namespace}"
+        yield Hit(at=found, path=path, message=message, fix=fix)
 
 
 @rule("webhook-holds-up-itself", Severity.WARNING)

@@ -1,6 +1,6 @@
-"""Where a tenant cluster's control plane keeps its state, and whether it is there after a restart.
+"""A tenant cluster's life: where its state is kept, when it sleeps or goes, and the name that it alone answers to.
 
-Source: vCluster documentation, "Backing store" and "StatefulSet, persistence".
+Source: vCluster documentation, "Backing store", "StatefulSet, persistence", "Sleep" and "Ingress".
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
+from provisioner.lint.joins.schedule import is_duration
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import look, mapping
-from provisioner.lint.world import World
+from provisioner.lint.values import literal, look, mapping
+from provisioner.lint.world import TenantValues, World
 
 _CLAIM = ("controlPlane", "statefulSet", "persistence", "volumeClaim", "enabled")
 _OUTSIDE = (("database", "external"), ("etcd", "deploy"), ("etcd", "external"))
@@ -32,3 +33,42 @@ def control_plane_without_volume(world: World) -> Iterator[Hit]:
             message = "keeping state: it is written into pods that have no volume"
             fix = "set volumeClaim.enabled: true, or use an external database"
             yield Hit(at=tenant, path=_CLAIM, message=message, fix=fix)
+
+
+@rule("tenant-duration-malformed", Severity.ERROR)
+def tenant_duration_malformed(world: World) -> Iterator[Hit]:
+    """The time after which a tenant cluster sleeps or is deleted is no duration that Go reads.
+
+    Go knows hours, minutes and seconds, and no days: `24h`, not `1d`. The Platform reports ErrorModifyingTemplate, and
+    the tenant cluster is not made or updated.
+    """
+    for tenant in world.tenants:
+        for block in ("sleep", "deletion"):
+            path = (block, "auto", "afterInactivity")
+            written = literal(tenant.value, *path)
+            if written and not is_duration(written):
+                message = f"reading {block}: not a duration that Go reads: `{written}`"
+                days = written[:-1] if written[-1:] == "d" and written[:-1].isdecimal() else None
+                fix = f"write {int(days) * 24}h" if days else "write such as 30m or 24h"
+                yield Hit(at=tenant, path=path, message=message, fix=fix)
+
+
+_HOSTS = (("controlPlane", "ingress", "host"), ("controlPlane", "endpoint"), ("controlPlane", "tlsRoute", "host"))
+
+
+@rule("control-plane-host-taken", Severity.WARNING)
+def control_plane_host_taken(world: World) -> Iterator[Hit]:
+    """Two tenant clusters have their API servers under one name.
+
+    One of both answers, and its certificate and credentials are not the other's: `x509: certificate signed by unknown
+    authority`, nodes and kubeconfigs of the second never get in.
+    """
+    seen: dict[str, TenantValues] = {}
+    for tenant in world.tenants:
+        for path in _HOSTS:
+            host = literal(tenant.value, *path)
+            first = seen.setdefault(host, tenant) if host else tenant
+            same = first.template is not None and first.template is tenant.template
+            if first is not tenant and not same and first.file != tenant.file:
+                message = f"exposing control plane: another tenant cluster has this name, in {first.file}: `{host}`"
+                yield Hit(at=tenant, path=path, message=message, fix="give each tenant cluster a name of its own")
