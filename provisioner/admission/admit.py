@@ -24,16 +24,18 @@ from provisioner.admission.form import (
 )
 from provisioner.admission.planning import make_plan
 from provisioner.admission.rules import Decision, World, judge
+from provisioner.admission.serving import SIGNALS_OF_GPUS
 from provisioner.admission.versions import needed_features
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.site import Site
-from provisioner.catalog.tier import Tier
+from provisioner.catalog.tier import NodeMode, Tier
 from provisioner.domain.endpoint import EndpointRequest
 from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.domain.finding import Finding, Severity
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.groups import SIGNALS_FIELD, SITE_INCOMPLETE, lacking_fields
+from provisioner.rendering.shape import known_signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +120,7 @@ def forecast_endpoint(raw: Any, *, catalog: Catalog, site: Site) -> Forecast:
     provider = plan.capacity.node_type.partition(".")[0]
     features = needed_features(decision.tier, assumed, provider=provider)
     more = (*_check_site(plan, decision, assumed), *_check_pool(plan), *_check_queue(decision.tier, assumed))
+    more += tuple(_check_scaler(plan, decision))
     return Forecast(plan=plan, findings=(*findings, *more), features=features)
 
 
@@ -171,6 +174,22 @@ def _check_pool(plan: EndpointPlan) -> Iterator[Finding]:
         message = f"planning endpoint: its replicas are those of pool `{plan.pool}`, whatever `scaling` says"
         hint = f"the pool has to be there: `tenantry endpoint inspect {plan.pool}`"
         yield Finding(reason="ServedByPool", message=message, field="scaling", hint=hint, severity=Severity.WARNING)
+
+
+def _check_scaler(plan: EndpointPlan, decision: Decision) -> Iterator[Finding]:
+    """An engine without metrics is scaled by its GPUs, which nobody measures in a tenant cluster on shared nodes."""
+    runtime = plan.runtime
+    signals = known_signals(runtime.signals, decision.runtime)
+    is_blind = decision.tier.node_mode is NodeMode.SHARED and set(signals) <= SIGNALS_OF_GPUS
+    if is_blind and not plan.is_alias and runtime.min_replicas < runtime.max_replicas:
+        message = (
+            f"planning endpoint: runtime `{decision.runtime.name}` publishes none of {', '.join(runtime.signals)}, and "
+            f"nobody measures GPUs of shared nodes: there are {runtime.min_replicas} replicas, whatever comes"
+        )
+        hint = "set scaling.minReplicas to what the load needs, or choose a tier with nodes of its own"
+        yield Finding(
+            reason="NeverScales", message=message, field="scaling.maxReplicas", hint=hint, severity=Severity.WARNING
+        )
 
 
 def _check_queue(tier: Tier, site: Site) -> Iterator[Finding]:

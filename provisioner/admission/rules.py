@@ -114,7 +114,7 @@ def _read_engine(
         *check_image(image, asked, site=world.site, key=key, registries=registries),
         *check_sources(asked, model, site=world.site),
         *(check_custom(asked, tier, tenant=draft.tenant) if tier is not None else ()),
-        *check_signal(asked, runtime),
+        *check_signal(asked, runtime, tier),
         *check_flags(asked.extra_args, runtime, image=image),
     ]
     if draft.serving is None:

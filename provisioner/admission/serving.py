@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field
 from provisioner.catalog.entry import Entry
 from provisioner.catalog.fields import shown
 from provisioner.catalog.runtime import Runtime
+from provisioner.catalog.tier import NodeMode, Tier
 from provisioner.catalog.vllm_flags import VLLM_FLAGS, VLLM_REMOVED, is_known, positive, vllm_release
 from provisioner.domain.finding import Finding, Severity, nearest_name
 from provisioner.rendering.shape import ENGINE_METRICS
@@ -38,6 +39,8 @@ class Signal(StrEnum):
 COMBINED_SIGNALS = (Signal.QUEUE_DEPTH, Signal.GPU_UTILIZATION)
 SIGNALS_AT_ZERO = frozenset({Signal.GATEWAY_QUEUE})
 """Signals that exist while nothing runs."""
+SIGNALS_OF_GPUS = frozenset({Signal.GPU_UTILIZATION, Signal.GPU_MEMORY})
+"""Signals that are measured on nodes of the tenant's own only."""
 
 
 class AdapterForm(Entry):
@@ -162,20 +165,27 @@ def _doubtful(argument: _Argument, what: str, hint: str) -> Finding:
     )
 
 
-def check_signal(serving: ServingForm, runtime: Runtime) -> Iterator[Finding]:
-    """A finding about a signal that the runtime's engine does not publish; a scaler would look at another one."""
-    if serving.autoscaling_signal is None or _is_published(serving.signals, runtime):
+def check_signal(serving: ServingForm, runtime: Runtime, tier: Tier | None) -> Iterator[Finding]:
+    """A finding about a signal that the runtime's engine does not publish, or that nobody measures on shared nodes; a
+    scaler would look at another one, or at nothing."""
+    if serving.autoscaling_signal is None or _is_published(serving.signals, runtime, tier):
         return
-    known = [signal for signal in Signal if _is_published(ServingForm(autoscaling_signal=signal).signals, runtime)]
+    known = [
+        signal for signal in Signal if _is_published(ServingForm(autoscaling_signal=signal).signals, runtime, tier)
+    ]
+    is_engines = not _is_published(serving.signals, runtime, None)
+    who = f"runtime `{runtime.name}` does not publish" if is_engines else "nobody measures on shared nodes"
     yield Finding(
         reason="SignalNotPublished",
-        message=f"reading signal: runtime `{runtime.name}` does not publish {shown(serving.autoscaling_signal)}",
+        message=f"reading signal: {who} {shown(serving.autoscaling_signal)}",
         field="serving.autoscalingSignal",
         hint=f"leave it out, or use one of: {', '.join(known)}",
     )
 
 
-def _is_published(signals: tuple[Signal, ...], runtime: Runtime) -> bool:
+def _is_published(signals: tuple[Signal, ...], runtime: Runtime, tier: Tier | None) -> bool:
+    if tier is not None and tier.node_mode is NodeMode.SHARED and SIGNALS_OF_GPUS & set(signals):
+        return False
     return all(ENGINE_METRICS[signal] in runtime.metrics for signal in signals if signal in ENGINE_METRICS)
 
 

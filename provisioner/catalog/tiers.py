@@ -98,6 +98,12 @@ OPTIONS: tuple[Rule, ...] = (
         "use tenancy `endpoint` or `customer`",
     ),
     (
+        lambda tier: not _is_private(tier) and any(signal.startswith("gpu-") for signal in tier.signals),
+        "signals",
+        "nobody measures GPUs of shared nodes in a tenant cluster",
+        "use what the engine publishes, such as `queue-depth`",
+    ),
+    (
         lambda tier: tier.multi_node and not _is_private(tier),
         "multiNode",
         "replicas that span nodes need nodes of the tenant's own",

@@ -102,6 +102,18 @@ def test_context_that_fits_a_cache_of_eight_bits_is_not_refused(arguments: list[
     assert ("context-does-not-fit", "serving.maxModelLen") in rules(with_serving(BIG, **tight, extraArgs=wide))
 
 
+def test_signals_of_gpus_are_measured_on_own_nodes_only() -> None:
+    pool = {**GOOD, "tenant": "pool", "tier": "shared"}
+    asked = with_serving(pool, autoscalingSignal="gpu-utilization")
+    assert ("signal-not-published", "serving.autoscalingSignal") in rules(asked)
+    assert rules(with_serving(autoscalingSignal="gpu-utilization")) == set()
+    speech = {**pool, "model": "nvidia/parakeet-tdt-0.6b-v3", "profile": "dev"}
+    never = ("never-scales", "scaling.maxReplicas")
+    assert never in rules(speech, severity=Severity.WARNING)
+    assert never not in rules({**speech, "tier": "dedicated", "tenant": "acme"}, severity=Severity.WARNING)
+    assert never not in rules(pool, severity=Severity.WARNING)
+
+
 def test_custom_images_and_adapters_need_own_nodes_and_a_sandbox() -> None:
     """Ledger: TEN-03."""
     image = f"registry.example.com/acme/vllm:1@sha256:{'a' * 64}"

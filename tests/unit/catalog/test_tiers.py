@@ -50,6 +50,7 @@ def test_shipped_tiers_are_sound(name: str) -> None:
         ("partitioned", {"node_pools": NodePools.DYNAMIC}, "nodePools"),
         ("dedicated", {"tenancy": Tenancy.CUSTOMER, "node_pools": NodePools.STATIC}, "nodePools"),
         ("isolated", {"tenancy": Tenancy.POOL}, "tenancy"),
+        ("shared", {"signals": ("queue-depth", "gpu-memory")}, "signals"),
         ("multinode", {"node_mode": NodeMode.SHARED, "routing": Routing.IMPORTED_GATEWAY}, "multiNode"),
         ("partitioned", {"scheduling": Scheduling.DEVICE_PLUGIN, "stack": ()}, "accelerator.partition"),
     ],
