@@ -9,7 +9,7 @@ from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Finding
 
-_OWN = frozenset({"team"})
+_OWN = frozenset({"team", "traffic"})
 """What may be changed of an alias: the rest is what its pool serves."""
 
 

@@ -104,7 +104,11 @@ async def explain(
         if operation.verb is Verb.ENDPOINT_CREATE and await connection.scalar(
             select(ENDPOINTS.c.id).where(ENDPOINTS.c.id == endpoint.id)
         ):
-            return _name_taken("pool", endpoint.id)
+            return ConflictError(
+                f"creating pool `{endpoint.id}`: it is there",
+                reason="PoolExists",
+                hint="scale or update it; a tier has one per region, or per region and model",
+            )
         same_name = (ENDPOINTS.c.tenant == endpoint.tenant) & (ENDPOINTS.c.name == endpoint.name)
         if await connection.scalar(select(ENDPOINTS.c.id).where(same_name)):
             return _name_taken("endpoint", endpoint.name)

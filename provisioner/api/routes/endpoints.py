@@ -18,6 +18,7 @@ from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
 from provisioner.api.routes.schemas import UNCHANGED, body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
+from provisioner.api.served import as_served
 from provisioner.api.services import Services
 from provisioner.api.views import endpoint_view, listed_view, operation_view
 from provisioner.domain.access import Principal, Scope
@@ -58,7 +59,7 @@ async def list_endpoints(
 ) -> EndpointPage:
     """Every endpoint that the key reaches, by tenant and name, without their stages."""
     found = await services.store.endpoints.page(tenant=narrowed(tenant, caller), after=paging.after, limit=paging.limit)
-    seen = (endpoint for endpoint in readable(found.rows) if sees(caller, endpoint))
+    seen = await as_served((row for row in readable(found.rows) if sees(caller, row)), services.store)
     items = tuple(customer_view(endpoint) if caller.is_customer else listed_view(endpoint) for endpoint in seen)
     return EndpointPage(items=items, next_cursor=cursor_of(found.next))
 
@@ -70,7 +71,8 @@ async def get_endpoint(
     """One endpoint by its id or by `tenant/name`, with an `ETag` for changes on condition."""
     endpoint = await find_endpoint(reference, services.store, caller)
     response.headers["ETag"] = entity_tag(endpoint)
-    return _view(endpoint, caller, services)
+    served = await as_served((endpoint,), services.store)
+    return _view(served[0], caller, services)
 
 
 @router.delete("/endpoints/{reference:path}", status_code=202)
