@@ -151,6 +151,7 @@ def test_extra_chunk_alone_is_hidden_however_the_answer_is_cut(
 
 @settings(max_examples=200, deadline=None)
 @given(parts=st.lists(PIECES | EXTRAS, max_size=6), places=CUTS)
+@example(parts=[event({"choices": [{"index": 0, "delta": {"content": "x" * 70_000}}]})], places=[65_537])
 def test_whatever_the_caller_asked_for_itself_passes_at_once_and_is_read_alike(
     parts: Sequence[bytes], places: Sequence[int]
 ) -> None:
