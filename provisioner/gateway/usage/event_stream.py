@@ -92,9 +92,9 @@ class EventStream:
     def _end_event(self, event: bytes, passed: list[bytes]) -> None:
         if self._long is not None:
             self._long.feed(event)
-            message = self._long.message()
-            self._note(message)
-            self.has_content = self.has_content or any(message["choices"])  # a choice of that size is an answer's
+            known = self._long.message()
+            self._note(known)
+            self.has_content = self.has_content or any(known["choices"])  # a choice of that size is an answer's
             self._long = None
         elif self._may_tell(event) and (message := _message(event)) is not None:
             self._note(message)
