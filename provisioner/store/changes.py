@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Table, insert, select, update
+from sqlalchemy import Table, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.ids import EndpointId
 from provisioner.store.schema import CHANGED_ENDPOINTS, CHANGES, ENDPOINTS
 
+_IS_SUBJECT = CHANGES.c.subject == bindparam("counted")
+_COUNT = update(CHANGES).where(_IS_SUBJECT).values(number=CHANGES.c.number + 1).returning(CHANGES.c.number)
+_READ = select(CHANGES.c.number).where(_IS_SUBJECT)
+_TELL = insert(CHANGED_ENDPOINTS)
+
 
 async def count_change(connection: AsyncConnection, table: Table) -> int:
     """Count a change of the table. Comes last in a transaction: writers of one table queue here until its end."""
-    counted = update(CHANGES).where(CHANGES.c.subject == table.name).values(number=CHANGES.c.number + 1)
-    return int((await connection.execute(counted.returning(CHANGES.c.number))).scalar_one())
+    return int((await connection.execute(_COUNT, {"counted": table.name})).scalar_one())
 
 
 async def record_endpoint_change(
@@ -44,9 +48,9 @@ async def tell_watches(
 ) -> None:
     """The entry of a change that was counted as `version`."""
     entry = {"version": version, "endpoint": endpoint, "tenant": tenant, "removed": removed, "at": now}
-    await connection.execute(insert(CHANGED_ENDPOINTS).values(entry))
+    await connection.execute(_TELL, entry)
 
 
 async def read_changes(connection: AsyncConnection, table: Table) -> int:
     """How often the table changed."""
-    return int(await connection.scalar(select(CHANGES.c.number).where(CHANGES.c.subject == table.name)) or 0)
+    return int(await connection.scalar(_READ, {"counted": table.name}) or 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy import Select, bindparam, delete, func, select, update
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Endpoint
@@ -25,6 +25,11 @@ _MANY = 1000
 """Changes after which reading every row is as good."""
 _ORDER = Order((ENDPOINTS.c.tenant, ENDPOINTS.c.name))
 
+_GET = select(ENDPOINTS).where(ENDPOINTS.c.id == bindparam("wanted"))
+_SAVED = ("phase", "stages", "reason", "message", "observed_generation", "request", "plan", "change")
+_SAVE = update(ENDPOINTS).where(ENDPOINTS.c.id == bindparam("saved"))
+_SAVE = _SAVE.values({name: bindparam(f"new_{name}") for name in (*_SAVED, "updated_at", "version")})
+
 
 class SqlEndpoints:
     """The EndpointStore on a database."""
@@ -36,7 +41,7 @@ class SqlEndpoints:
     async def get(self, endpoint: EndpointId) -> Endpoint:
         """See EndpointStore."""
         async with self._database.read() as connection:
-            row = (await connection.execute(select(ENDPOINTS).where(ENDPOINTS.c.id == endpoint))).one_or_none()
+            row = (await connection.execute(_GET, {"wanted": endpoint})).one_or_none()
         if row is None:
             raise _unknown(endpoint)
         return endpoint_from(row)
@@ -109,22 +114,12 @@ class SqlEndpoints:
     async def save(self, endpoint: Endpoint, *, operation: OperationId, fence: Fence) -> None:
         """See EndpointStore."""
         now = self._clock.now()
-        observed = {
-            "phase": endpoint.phase,
-            "stages": endpoint.stages,
-            "reason": endpoint.reason,
-            "message": endpoint.message,
-            "observed_generation": endpoint.observed_generation,
-            "request": endpoint.request,
-            "plan": endpoint.plan,
-            "change": endpoint.change,
-            "updated_at": now,
-        }
+        observed = {f"new_{name}": getattr(endpoint, name) for name in _SAVED}
         async with self._database.write() as connection:
             await hold(connection, operation, fence, now=now)
             version = await count_change(connection, ENDPOINTS)
-            statement = update(ENDPOINTS).where(ENDPOINTS.c.id == endpoint.id).values({**observed, "version": version})
-            if (await connection.execute(statement)).rowcount == 0:
+            values = {**observed, "saved": endpoint.id, "new_updated_at": now, "new_version": version}
+            if (await connection.execute(_SAVE, values)).rowcount == 0:
                 raise _unknown(endpoint.id)
             await tell_watches(connection, endpoint.id, tenant=endpoint.tenant, version=version, now=now)
 

@@ -6,9 +6,8 @@ Every write of a worker, in whichever row module, starts with `hold` in the same
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Row, update
+from sqlalchemy import bindparam, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.errors import ConflictError
@@ -16,21 +15,21 @@ from provisioner.domain.ids import OperationId
 from provisioner.domain.lease import Fence
 from provisioner.store.schema import OPERATIONS
 
+_HOLD = (
+    update(OPERATIONS)
+    .where(OPERATIONS.c.id == bindparam("held"), OPERATIONS.c.lease_fence == bindparam("fence"))
+    .values(updated_at=bindparam("now"))
+    .returning(OPERATIONS.c.id)
+)
 
-async def hold(
-    connection: AsyncConnection, operation: OperationId, fence: Fence, *, now: datetime, **values: Any
-) -> Row[Any]:
-    """Lock the operation's row until the transaction ends, stamp it, set `values`, and return it.
+
+async def hold(connection: AsyncConnection, operation: OperationId, fence: Fence, *, now: datetime) -> None:
+    """Lock the operation's row until the transaction ends, and stamp it.
 
     ConflictError (`FenceStale`) when its lease carries another fence or none.
     """
-    table = OPERATIONS
-    mine = (table.c.id == operation) & (table.c.lease_fence == fence)
-    statement = update(table).where(mine).values(updated_at=now, **values).returning(table)
-    row: Row[Any] | None = (await connection.execute(statement)).one_or_none()
-    if row is None:
+    if not await connection.scalar(_HOLD, {"held": operation, "fence": fence, "now": now}):
         raise stale(operation, fence)
-    return row
 
 
 def stale(operation: OperationId, fence: Fence) -> ConflictError:

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Row, exists, select, update
+from sqlalchemy import Row, bindparam, exists, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -41,6 +41,13 @@ from provisioner.store.submit import explain, find_known, insert_operation
 
 _NEWEST = Order((OPERATIONS.c.created_at, OPERATIONS.c.id), newest_first=True)
 _CANCELLING = OPERATIONS.c.state == OperationState.CANCELLING
+_RENEW = (
+    update(OPERATIONS)
+    .where(OPERATIONS.c.id == bindparam("renewed"), OPERATIONS.c.lease_fence == bindparam("fence"))
+    .where(OPERATIONS.c.next_attempt_at > bindparam("now"))
+    .values(lease_renewed_at=bindparam("now"), next_attempt_at=bindparam("expires_at"))
+    .returning(OPERATIONS.c.id)
+)
 
 
 class SqlOperations:
@@ -119,10 +126,8 @@ class SqlOperations:
 
     async def renew(self, operation: OperationId, fence: Fence, now: datetime) -> None:
         """See OperationStore."""
-        mine = (OPERATIONS.c.id == operation) & (OPERATIONS.c.lease_fence == fence)
-        renewed = {"lease_renewed_at": now, "next_attempt_at": now + LEASE}
-        statement = update(OPERATIONS).where(mine, OPERATIONS.c.next_attempt_at > now).values(renewed)
-        if not await self._database.write_once(statement.returning(OPERATIONS.c.id), {}):
+        values = {"renewed": operation, "fence": fence, "now": now, "expires_at": now + LEASE}
+        if not await self._database.write_once(_RENEW, values):
             raise ConflictError(
                 f"renewing the lease of operation `{operation}`: it expired or is no longer held with the fence: "
                 f"{fence}",

@@ -13,6 +13,7 @@ from provisioner.store.rows import decoded
 from provisioner.store.schema import SNAPSHOTS
 
 _SLOT = 1
+_VERSION = select(SNAPSHOTS.c.version)
 
 
 class SqlSnapshots:
@@ -34,7 +35,7 @@ class SqlSnapshots:
     async def version(self) -> int | None:
         """See SnapshotStore."""
         async with self._database.read() as connection:
-            version: int | None = await connection.scalar(select(SNAPSHOTS.c.version))
+            version: int | None = await connection.scalar(_VERSION)
         return version
 
     async def encoded(self) -> EncodedSnapshot | None:
