@@ -37,16 +37,23 @@ class GroupCommit:
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction: over and on the disk when the block has ended, or taken back when that raises."""
+        refused: Exception | None = None
         async with self._turn:
             group = self._group or await self._begin()
             group.driver.begin_part()
             try:
                 yield group.connection
+            except Exception as error:
+                group.driver.take_part_back()
+                refused = error
             except BaseException:
                 group.driver.take_part_back()
                 raise
-            group.driver.end_part()
-        await asyncio.shield(group.committed)
+            else:
+                group.driver.end_part()
+        await asyncio.shield(group.committed)  # a refusal may come of what another wrote just before: then that is read
+        if refused is not None:
+            raise refused
 
     async def close(self) -> None:
         """Wait for what is being committed."""
