@@ -15,7 +15,7 @@ from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.operation import OperationState
 from provisioner.endpoints import delete
 from provisioner.endpoints.change_trees import head_of
-from provisioner.endpoints.customer_cluster import CUSTOMER, ensure_customer_cluster, place_beside
+from provisioner.endpoints.customer_cluster import CUSTOMER, ensure_customer_cluster, place_beside, with_others
 from provisioner.endpoints.observe import observe
 from provisioner.endpoints.placing import apply_instance
 from provisioner.endpoints.pool import check_pool, find_pool, serving_plan, unready_reason
@@ -43,7 +43,8 @@ async def select_project(attempt: EndpointAttempt) -> Done | Wait:
         return wait_for(attempt, "select_project", reason="TenantNotReady", message=message)
     if plan.is_alias:
         return await _select_pool(attempt, endpoint)
-    findings = await find_refusals(world, plan)
+    asked = await with_others(attempt, plan) if plan.tenancy == CUSTOMER else plan
+    findings = await find_refusals(world, asked)
     if findings:
         raise RejectedError(
             f"selecting a project for endpoint `{endpoint.name}`: refused by: {plan.placement.project}",

@@ -8,6 +8,7 @@ taken up later, so its fence is higher: the deletion is refused, or it came firs
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from provisioner.delivery.interface import Commit
 from provisioner.domain.conditions import Stage, StageName
@@ -22,7 +23,8 @@ from provisioner.operations.step import Wait
 from provisioner.platform.fencing import stored_fence
 from provisioner.platform.instance import parse_instance
 from provisioner.platform.interface import ObjectRef
-from provisioner.platform.kinds import APPLICATION, LEASE, VIRTUAL_CLUSTER_INSTANCE
+from provisioner.platform.kinds import APPLICATION, LEASE, NODE_CLAIM, VIRTUAL_CLUSTER_INSTANCE
+from provisioner.platform.nodes import belongs_to
 
 CUSTOMER = "customer"
 """The tenancy in which a customer's endpoints share a tenant cluster."""
@@ -58,6 +60,15 @@ async def ensure_customer_cluster(attempt: EndpointAttempt, plan: EndpointPlan) 
             await attempt.guard()
             await cluster.annotate(ref, {_JOINED: attempt.operation.id}, fence=attempt.fence)
     return None
+
+
+async def with_others(attempt: EndpointAttempt, plan: EndpointPlan) -> EndpointPlan:
+    """The plan of a new endpoint with the nodes that its tenant cluster claims with it, for the project's quota: those
+    that are there, or the one that stands ready for components, and its own."""
+    cluster = attempt.world.clusters.control_plane(plan.placement.control_plane)
+    claims = await cluster.list(NODE_CLAIM, namespace=attempt.world.project_namespace(plan))
+    there = sum(1 for claim in claims if belongs_to(claim, plan.placement.tenant_cluster))
+    return replace(plan, capacity=replace(plan.capacity, nodes=plan.capacity.nodes + max(1, there)))
 
 
 async def place_beside(attempt: EndpointAttempt, plan: EndpointPlan) -> Wait | None:

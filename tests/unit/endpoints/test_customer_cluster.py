@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,8 +11,11 @@ from hypothesis import strategies as st
 from provisioner.domain.conditions import Stage, StageName, update_stages
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.ids import EndpointId
+from provisioner.domain.operation import OperationState
 from provisioner.endpoints.customer_cluster import is_last
+from provisioner.platform.kinds import NODE_CLAIM
 from tests.store.examples import NOON, endpoint, plan
+from tests.unit.endpoints.installation import installation
 
 
 def member(number: int) -> Endpoint:
@@ -53,3 +57,16 @@ def test_the_cluster_is_taken_along_in_whatever_order_they_go(order: list[tuple[
         elif step == "go":
             del rows[number]
     assert last_to_mark in takes
+
+
+async def test_the_projects_quota_counts_the_nodes_that_others_have(tmp_path: Path) -> None:
+    """Ledger: TEN-04, TEN-11"""
+    async with installation(tmp_path, quotas={"project": {"nodeclaims": "3"}}) as laptop:
+        namespace = "p-acme-dedicated"
+        for name, owner in (("acme-base", "acme"), ("acme-burst", "acme"), ("other-0", "other")):
+            claim = {"metadata": {"name": name, "namespace": namespace}, "spec": {"vClusterRef": owner}}
+            laptop.platform.cluster.put(NODE_CLAIM, claim)
+        done = await laptop.finish(await laptop.submit_create(member(1).plan))
+        assert (done.state, done.reason) == (OperationState.FAILED, "QuotaExceeded"), done
+        assert "needed 4" in done.message
+        assert laptop.effects == []
