@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -41,9 +42,9 @@ class Ports:
     gateway: int = 8402
     tenant_gateway: int = 8403
 
-    def free(self) -> Ports:
-        """The same ports where they are free, else others."""
-        return Ports(**{name: port if _is_free(port) else _free_port() for name, port in asdict(self).items()})
+    def claimed(self, claims: ExitStack) -> Ports:
+        """The same ports where nobody has them, else others; they are claimed for as long as `claims` is open."""
+        return Ports(**{name: _claimed(port, claims) for name, port in asdict(self).items()})
 
     def require_free(self) -> None:
         """RejectedError (`PortTaken`) when somebody listens on one."""
@@ -70,7 +71,8 @@ class Laptop:
         _make_private(state)
         _make_private(state / "tmp")
         self._children = Children(state / "processes")
-        self.ports = _kept_ports(state / "ports.json", ports)
+        self._claims = ExitStack()
+        self.ports = _kept_ports(state / "ports.json", ports, self._claims)
         self.environ = dict(environ) | {
             "TENANTRY_STATE": str(state),
             "TENANTRY_SERVE_ADDR": f"127.0.0.1:{self.ports.api}",
@@ -122,6 +124,7 @@ class Laptop:
         *others, gateway = PROCESSES
         await self._children.end(gateway, grace_seconds=GRACE_SECONDS)
         await asyncio.gather(*(self._children.end(name, grace_seconds=GRACE_SECONDS) for name in others))
+        self._claims.close()
         self._children.close()
 
     def child(self, name: str) -> Child:
@@ -198,21 +201,48 @@ def _make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _kept_ports(file: Path, wanted: Ports) -> Ports:
+def _kept_ports(file: Path, wanted: Ports, claims: ExitStack) -> Ports:
     """The ports of the first start: endpoints that were made then are reached by them. Free ones near `wanted` if this
     is it."""
     try:
-        return Ports(**json.loads(file.read_text()))
+        ports = Ports(**json.loads(file.read_text()))
     except FileNotFoundError:
-        ports = wanted.free()
+        ports = wanted.claimed(claims)
+        _write_whole(file, json.dumps(asdict(ports)))
     except (ValueError, TypeError) as error:
         raise RejectedError(
             f"reading the ports of this installation: not readable: {file}",
             reason="BadPorts",
             hint="remove the file to choose ports anew; endpoints keep the URL they were made with",
         ) from error
-    _write_whole(file, json.dumps(asdict(ports)))
+    else:
+        for port in asdict(ports).values():
+            _claim(port, claims)
     return ports
+
+
+def _claimed(wanted: int, claims: ExitStack) -> int:
+    """The wanted port, or another one where it is taken or claimed; 0 is any."""
+    port = wanted
+    while not (_is_free(port) and _claim(port, claims)):
+        port = _free_port()
+    return port
+
+
+def _claim(port: int, claims: ExitStack) -> bool:
+    """Tell other installations that a port is ours before somebody listens there; whether it was not another's.
+
+    The claim is the UDP port of the same number, which nobody here uses: the system gives it to one of those who ask
+    at once, and takes it back whatever becomes of us.
+    """
+    with ExitStack() as claim:
+        sign = claim.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+        try:
+            sign.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        claims.push(claim.pop_all())
+        return True
 
 
 def _is_free(port: int) -> bool:

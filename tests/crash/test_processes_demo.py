@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -57,7 +57,8 @@ def state(tmp_path: Path) -> Iterator[Path]:
     """A state with ports of its own; whatever runs on it is killed at the end."""
     state = tmp_path / "state"
     state.mkdir()
-    (state / "ports.json").write_text(json.dumps(asdict(ANY_PORTS.free())))
+    with ExitStack() as claims:
+        (state / "ports.json").write_text(json.dumps(asdict(ANY_PORTS.claimed(claims))))
     yield state
     kill_all(state)
 

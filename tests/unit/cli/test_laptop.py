@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,18 @@ async def test_ports_of_the_first_start_are_kept(tmp_path: Path) -> None:
         assert refused.value.reason == "PortTaken"
         assert str(first.ports.gateway) in refused.value.message
     await second.stop()
+
+
+async def test_installations_that_start_together_have_ports_of_their_own(tmp_path: Path) -> None:
+    """Nobody listens yet: a demo takes seconds from choosing its ports to listening on them."""
+    first = Laptop(tmp_path / "first", {}, ports=ANY_PORTS)
+    second = Laptop(tmp_path / "second", {}, ports=first.ports)
+    assert not set(asdict(first.ports).values()) & set(asdict(second.ports).values())
+    await first.stop()
+    third = Laptop(tmp_path / "third", {}, ports=first.ports)
+    assert third.ports == first.ports
+    for laptop in (second, third):
+        await laptop.stop()
 
 
 async def test_state_has_one_owner_at_a_time(tmp_path: Path) -> None:
