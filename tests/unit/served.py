@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.domain.conditions import StageState
 from provisioner.domain.endpoint import Phase
@@ -22,6 +21,7 @@ from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.wiring.serving import serve_app
 from tests.store.examples import SteppedClock
 from tests.store.fresh import open_fresh
+from tests.unit.api.application import application
 from tests.unit.api.conftest import GATEWAY_KEY, OPERATOR_KEY, CountingIds, bootstrap_key, claim, end
 from tests.unit.catalog.packs import small_catalog, small_site
 
@@ -94,7 +94,7 @@ def serving(folder: Path) -> Iterator[Served]:
     listener = socket.create_server(("127.0.0.1", 0))
     clock = SteppedClock()
     services = asyncio.run_coroutine_threadsafe(_services(folder, clock), loop).result(30)
-    served = asyncio.run_coroutine_threadsafe(serve_app(create_app(services), listener, stop), loop)
+    served = asyncio.run_coroutine_threadsafe(serve_app(application(services), listener, stop), loop)
     try:
         yield Served(f"http://127.0.0.1:{listener.getsockname()[1]}", services, clock, loop)
     finally:

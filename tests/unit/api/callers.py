@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx2
 
-from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.domain.access import AccessRole, Scope
 from provisioner.domain.ids import KeyId
 from provisioner.domain.key import ApiKey, key_digest
 from tests.store.examples import NOON
+from tests.unit.api.application import application
 
 CUSTOMERS_ROUTES = {
     ("GET", "/v1/endpoints"),
@@ -44,7 +44,7 @@ class ListedRoute:
 
 def every_route(services: Services) -> Iterator[ListedRoute]:
     """Every route under /v1."""
-    for path, methods in create_app(services).openapi()["paths"].items():
+    for path, methods in application(services).openapi()["paths"].items():
         for method, route in methods.items():
             ((scope,),) = [list(scopes) for entry in route["security"] for scopes in entry.values()]
             yield ListedRoute(method.upper(), path, Scope(scope))
@@ -80,7 +80,7 @@ async def caller(
 
 def before_the_end(client: httpx2.AsyncClient, services: Services) -> httpx2.AsyncClient:
     """The same caller at a server that is about to stop: no answer waits there, and none goes on for ever."""
-    app = create_app(replace(services, is_stopping=lambda: True))
+    app = application(replace(services, is_stopping=lambda: True))
     return httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app), base_url="http://api.example.com", headers=client.headers
     )

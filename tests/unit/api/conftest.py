@@ -12,7 +12,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from provisioner.api.app import create_app
 from provisioner.api.callers import TELLING
 from provisioner.api.services import Services
 from provisioner.domain.access import AccessRole
@@ -22,6 +21,7 @@ from provisioner.domain.operation import Operation, OperationState, Verb
 from provisioner.store.interface.operations import Turn
 from tests.store.examples import NOON, SteppedClock
 from tests.store.fresh import open_fresh
+from tests.unit.api.application import application
 from tests.unit.catalog.packs import small_catalog, small_site
 
 OPERATOR_KEY = "operator-key"
@@ -113,7 +113,7 @@ async def services(tmp_path: Path, clock: SteppedClock, wakes: Wakes) -> AsyncIt
 @pytest.fixture
 async def transport(services: Services) -> httpx2.ASGITransport:
     """The application without a socket."""
-    return httpx2.ASGITransport(create_app(services))
+    return httpx2.ASGITransport(application(services))
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from provisioner.api.app import create_app
 from provisioner.api.customer import customer_view
 from provisioner.api.services import Services
 from provisioner.api.views import listed_view
@@ -17,6 +16,7 @@ from provisioner.domain.access import AccessRole, Scope
 from provisioner.domain.conditions import Stage, StageName, StageState
 from provisioner.domain.endpoint import Endpoint, Phase
 from tests.store.examples import SteppedClock, endpoint
+from tests.unit.api.application import application
 from tests.unit.api.callers import CUSTOMERS_ROUTES, before_the_end, caller, every_route, secret_of
 from tests.unit.api.conftest import REQUEST, Wakes, claim, end, idempotent
 
@@ -58,7 +58,7 @@ async def customer(services: Services, transport: httpx2.ASGITransport, acme: st
 @pytest.fixture
 async def self_serving(services: Services, acme: str) -> AsyncIterator[httpx2.AsyncClient]:
     """A customer of an installation where customers make endpoints, with a key that may."""
-    transport = httpx2.ASGITransport(create_app(replace(services, customers_create=True)))
+    transport = httpx2.ASGITransport(application(replace(services, customers_create=True)))
     async with await caller(services, transport, "self", AccessRole.CUSTOMER, scopes=WRITES) as client:
         yield client
 
@@ -188,7 +188,7 @@ async def test_a_team_sees_its_own_endpoints_where_teams_are_told_apart(
     services: Services, transport: httpx2.ASGITransport, made: dict[str, Any]
 ) -> None:
     """Ledger: TEN-16."""
-    together = httpx2.ASGITransport(create_app(replace(services, team_scoping=False)))
+    together = httpx2.ASGITransport(application(replace(services, team_scoping=False)))
     for team, status in (("research", 200), ("sales", 404), (None, 200)):
         async with await caller(services, transport, f"of-{team}", AccessRole.CUSTOMER, team=team) as client:
             answer = await client.get("/v1/endpoints/acme/chat")
@@ -254,7 +254,7 @@ async def test_customers_make_and_delete_their_own_where_that_is_on(
 
 
 async def test_a_customer_without_the_scope_makes_nothing_where_that_is_on(services: Services, acme: str) -> None:
-    transport = httpx2.ASGITransport(create_app(replace(services, customers_create=True)))
+    transport = httpx2.ASGITransport(application(replace(services, customers_create=True)))
     async with await caller(services, transport, "reader", AccessRole.CUSTOMER) as client:
         answer = await client.post("/v1/endpoints", json=REQUEST, headers=idempotent("c"))
         assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden")
@@ -285,7 +285,7 @@ async def test_a_refusal_tells_a_customer_nothing_of_what_there_is(
 
 
 async def test_a_team_makes_endpoints_for_itself(services: Services, research: str) -> None:
-    transport = httpx2.ASGITransport(create_app(replace(services, customers_create=True)))
+    transport = httpx2.ASGITransport(application(replace(services, customers_create=True)))
     asked = {"team": "research", "scopes": WRITES}
     async with await caller(services, transport, "team", AccessRole.CUSTOMER, **asked) as client:
         for body, status in ((REQUEST, 422), (REQUEST | {"team": "sales"}, 422), (REQUEST | {"team": "research"}, 202)):

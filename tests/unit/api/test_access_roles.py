@@ -11,12 +11,12 @@ import httpx2
 import pytest
 
 from provisioner.api import callers as known_callers
-from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.domain.access import ROLE_SCOPES, AccessRole, Scope
 from provisioner.domain.errors import RetryableError
 from provisioner.domain.ids import KeyId
 from tests.store.examples import NOON, SteppedClock
+from tests.unit.api.application import application
 from tests.unit.api.callers import CUSTOMERS_ROUTES, before_the_end, caller, every_route, stored_key
 from tests.unit.api.conftest import REQUEST, idempotent
 
@@ -213,7 +213,7 @@ async def test_use_is_told_beside_the_request_and_a_database_that_cannot_write_i
     assert (await operator.get("/v1/tenants")).status_code == 200
     monkeypatch.setattr(services.store.keys, "tell_use", tell)
     fresh = httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(create_app(services)),
+        transport=httpx2.ASGITransport(application(services)),
         base_url="http://api.example.com",
         headers=operator.headers,
     )

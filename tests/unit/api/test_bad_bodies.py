@@ -12,13 +12,13 @@ import httpx2
 import pytest
 
 from provisioner.api import body as read_bodies
-from provisioner.api.app import create_app
 from provisioner.api.body import MAX_BODY_BYTES
 from provisioner.api.services import Services
 from provisioner.catalog.written import document_of
 from provisioner.domain.ids import RandomIds
 from provisioner.store.interface import Store
 from tests.store.examples import SteppedClock
+from tests.unit.api.application import application
 from tests.unit.api.conftest import OPERATOR_KEY, REQUEST, idempotent
 from tests.unit.catalog.packs import small_catalog, small_site
 
@@ -58,7 +58,7 @@ def routes() -> Iterator[tuple[str, str]]:
         ids=RandomIds(),
         gateway_key_digest="",
     )
-    for path, methods in create_app(services).openapi()["paths"].items():
+    for path, methods in application(services).openapi()["paths"].items():
         for method, route in methods.items():
             if JSON in route.get("requestBody", {}).get("content", {}):
                 yield method.upper(), path

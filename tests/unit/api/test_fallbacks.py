@@ -11,13 +11,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.catalog.fallback import FallbackBudget, FallbackOffer
 from provisioner.domain.access import AccessRole
 from provisioner.domain.audit import AuditFilter
 from provisioner.reconciler.loop import Reconciler
 from tests.store.examples import NOON, SteppedClock
+from tests.unit.api.application import application
 from tests.unit.api.callers import caller
 from tests.unit.api.conftest import GATEWAY_KEY, REQUEST, Wakes, idempotent
 from tests.unit.api.test_usage import record, tell
@@ -163,7 +163,7 @@ async def test_evidence_of_requests_is_kept_within_bounds(
 @pytest.fixture
 async def gateways(services: Services) -> AsyncIterator[httpx2.AsyncClient]:
     """Gateways, who share a credential."""
-    transport = httpx2.ASGITransport(create_app(services))
+    transport = httpx2.ASGITransport(application(services))
     async with httpx2.AsyncClient(transport=transport, base_url="http://api.example.com", headers=GATEWAY) as http:
         yield http
 

@@ -11,7 +11,6 @@ import pytest
 
 from provisioner.admission import admit_endpoint, preview_id
 from provisioner.api import present
-from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.catalog.loader import load_catalog
 from provisioner.catalog.written import document_of
@@ -21,6 +20,7 @@ from provisioner.domain.endpoint import Phase
 from provisioner.wire.plan import PlanView
 from tests.store.examples import NOON, SteppedClock
 from tests.store.statements import run_statement
+from tests.unit.api.application import application
 from tests.unit.api.callers import caller
 from tests.unit.api.conftest import OPERATOR_KEY, REQUEST, idempotent
 from tests.unit.api.test_endpoints_changes import become
@@ -227,7 +227,7 @@ async def test_what_a_file_would_be_refused_for_is_refused(
 async def test_what_this_installation_would_never_offer_is_refused(
     site: dict[str, Any], finding: tuple[str, str], services: Services
 ) -> None:
-    transport = httpx2.ASGITransport(create_app(replace(services, site=site_with(**site))))
+    transport = httpx2.ASGITransport(application(replace(services, site=site_with(**site))))
     headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
     async with httpx2.AsyncClient(transport=transport, base_url="http://api.example.com", headers=headers) as operator:
         assert finding in await findings(await add(operator))
@@ -385,5 +385,5 @@ async def test_changes_are_told_by_the_audit_log(operator: httpx2.AsyncClient, s
 def client_of(services: Services) -> httpx2.AsyncClient:
     """The operator at another process, with services of its own."""
     headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
-    transport = httpx2.ASGITransport(create_app(services))
+    transport = httpx2.ASGITransport(application(services))
     return httpx2.AsyncClient(transport=transport, base_url="http://api.example.com", headers=headers)

@@ -8,10 +8,10 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.domain.access import AccessRole
 from provisioner.rendering.pack import compile_pack
+from tests.unit.api.application import application
 from tests.unit.api.callers import caller
 from tests.unit.api.conftest import OPERATOR_KEY, idempotent
 
@@ -20,7 +20,7 @@ from tests.unit.api.conftest import OPERATOR_KEY, idempotent
 def transport(services: Services) -> httpx2.ASGITransport:
     """The application with the small catalog's pack."""
     pack = compile_pack(services.catalog, services.site)
-    return httpx2.ASGITransport(create_app(replace(services, project=pack.project)))
+    return httpx2.ASGITransport(application(replace(services, project=pack.project)))
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def test_a_tier_that_is_offered_no_more_says_so(
     fewer = replace(services, catalog=replace(services.catalog, tiers=tiers))
     headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
     bare = httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(create_app(fewer)), base_url="http://api.example.com", headers=headers
+        transport=httpx2.ASGITransport(application(fewer)), base_url="http://api.example.com", headers=headers
     )
     async with bare as client:
         answer = (await client.get("/v1/projects/acme-dedicated")).json()

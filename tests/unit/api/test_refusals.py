@@ -9,10 +9,10 @@ import httpx2
 import pytest
 
 from provisioner.admission.manifests import ManifestJudge
-from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.catalog.pack import pack_root
 from provisioner.rendering.pack import compile_pack
+from tests.unit.api.application import application
 from tests.unit.api.conftest import OPERATOR_KEY, REQUEST, idempotent
 from tests.unit.rendering.examples import catalog, example_site
 
@@ -30,7 +30,7 @@ async def test_manifests_that_the_policies_would_refuse_are_refused_before_anyth
     judged = replace(services, catalog=catalog(), site=example_site(), refusals=judge.findings)
     asked = {**REQUEST, "model": "Qwen2-VL-2B-Instruct", "region": "eu-central-1", "serving": {}}
     async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(create_app(judged)),
+        transport=httpx2.ASGITransport(application(judged)),
         base_url="http://api.example.com",
         headers={"Authorization": f"Bearer {OPERATOR_KEY}"},
     ) as operator:

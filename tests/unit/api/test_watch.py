@@ -13,11 +13,11 @@ import httpx2
 import pytest
 
 from provisioner.api import watch as watch_module
-from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.operation import Verb
 from tests.store.statements import run_statement
+from tests.unit.api.application import application
 from tests.unit.api.conftest import OPERATOR_KEY, REQUEST, idempotent
 
 Event = tuple[str, str, Any]
@@ -52,7 +52,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Stop:
 @pytest.fixture
 async def transport(services: Services, stop: Stop) -> httpx2.ASGITransport:
     """The application without a socket, which ends its watches at `stop`."""
-    return httpx2.ASGITransport(create_app(replace(services, is_stopping=stop)))
+    return httpx2.ASGITransport(application(replace(services, is_stopping=stop)))
 
 
 async def make(operator: httpx2.AsyncClient, name: str, **changes: Any) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from provisioner.api.app import create_app
 from provisioner.api.services import Services
 from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog, load_site
@@ -27,6 +26,7 @@ from provisioner.rendering.pack import compile_pack
 from provisioner.wiring.serving import serve_app
 from tests.store.examples import NOON, SteppedClock
 from tests.store.fresh import open_fresh
+from tests.unit.api.application import application
 from tests.unit.api.conftest import GATEWAY_KEY, OPERATOR_KEY, CountingIds, bootstrap_key
 from tests.unit.catalog.packs import PACK, small_catalog, small_site
 
@@ -83,7 +83,7 @@ async def serve(catalog: Catalog, site: Site, *, folder: Path, listener: socket.
         gateway_key_digest=key_digest(GATEWAY_KEY),
         revised=compile_pack(catalog, site).revised if catalog is not small_catalog() else lambda plan: plan,
     )
-    await serve_app(create_app(services), listener, stop)
+    await serve_app(application(services), listener, stop)
     await store.close()
 
 
