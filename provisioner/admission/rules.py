@@ -22,6 +22,7 @@ from provisioner.admission.serving import (
     check_adapters,
     check_extra_arguments,
     check_flags,
+    check_pins,
     check_signal,
 )
 from provisioner.admission.traffic import check_traffic
@@ -116,6 +117,7 @@ def _read_engine(
         *(check_custom(asked, tier, tenant=draft.tenant) if tier is not None else ()),
         *check_signal(asked, runtime, tier),
         *check_flags(asked.extra_args, runtime, image=image),
+        *check_pins(asked.adapters),
     ]
     if draft.serving is None:
         return None, tuple(findings)

@@ -43,6 +43,12 @@ SIGNALS_OF_GPUS = frozenset({Signal.GPU_UTILIZATION, Signal.GPU_MEMORY})
 """Signals that are measured on nodes of the tenant's own only."""
 
 
+_STEP = "[A-Za-z0-9_][A-Za-z0-9._:-]*"
+_STEPS = f"{_STEP}(/{_STEP})*"
+"""What lies below a directory, or names a repository: no step leads upwards."""
+_COMMIT = "[0-9a-f]{40}"
+
+
 class AdapterForm(Entry):
     """Fine-tuned weights to load beside the model's."""
 
@@ -57,9 +63,9 @@ class AdapterForm(Entry):
     source: Annotated[
         str,
         Field(
-            pattern=r"^[A-Za-z0-9/][A-Za-z0-9._/@:-]*$",
+            pattern=rf"^/?{_STEPS}(@{_STEPS})?$",
             max_length=200,
-            description="repository or path of the adapter's weights",
+            description="repository of the adapter's weights, with its commit after an `@`, or a path in the image",
         ),
     ]
 
@@ -216,6 +222,20 @@ def check_adapters(adapters: tuple[AdapterForm, ...], runtime: Runtime, *, serve
             field = f"serving.adapters[{position}].name"
             yield Finding(reason="DuplicateName", message=message, field=field, hint="give each a name of its own")
         names.append(adapter.name)
+
+
+def check_pins(adapters: tuple[AdapterForm, ...]) -> Iterator[Finding]:
+    """Warnings about adapters whose weights may change where they are: none is fetched again where it lies already."""
+    for position, adapter in enumerate(adapters):
+        _, _, revision = adapter.source.partition("@")
+        if not adapter.source.startswith("/") and not re.fullmatch(_COMMIT, revision):
+            yield Finding(
+                reason="AdapterMayChange",
+                message=f"reading adapter: no commit, so replicas may load different weights: {shown(adapter.source)}",
+                field=f"serving.adapters[{position}].source",
+                hint="write <repository>@<commit of 40 hex digits>",
+                severity=Severity.WARNING,
+            )
 
 
 def _flags(arguments: tuple[str, ...]) -> Iterator[_Argument]:

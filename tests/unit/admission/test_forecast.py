@@ -123,6 +123,30 @@ def test_custom_images_and_adapters_need_own_nodes_and_a_sandbox() -> None:
         assert ("custom-code-not-allowed", "serving.image") in rules({**brought, "tier": tier})
 
 
+@pytest.mark.parametrize(
+    ("source", "refused", "warned"),
+    [
+        ("acme/sql", False, True),
+        ("acme/sql@main", False, True),
+        ("acme/sql@refs/pr/1", False, True),
+        (f"acme/sql@{'c' * 40}", False, False),
+        ("/adapters/sql", False, False),
+        ("/adapters/../etc", True, False),
+        ("acme/../../Qwen/Qwen3-14B", True, False),
+        ("acme/sql@../other", True, False),
+        ("s3://bucket/sql", True, False),
+        ("acme/sql@a@b", True, False),
+    ],
+)
+def test_adapters_lie_where_they_are_said_to_and_stay_the_same(source: str, *, refused: bool, warned: bool) -> None:
+    """Ledger: TEN-03."""
+    asked = {**with_serving(adapters=[{"name": "sql", "source": source}]), "tier": "isolated"}
+    field = "serving.adapters[0].source"
+    assert (("invalid-value", field) in rules(asked)) == refused
+    assert (("adapter-may-change", field) in rules(asked, severity=Severity.WARNING)) == warned
+    assert (forecast(asked).plan is None) == refused
+
+
 @pytest.mark.parametrize(("free", "mode"), [(0, None), (1, "parallel")])
 def test_a_free_gpu_counts_for_all_of_its_parts(free: int, mode: str | None) -> None:
     """Ledger: CAP-02."""
