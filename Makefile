@@ -3,6 +3,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 ROUNDS ?= 10
+# One more than CI has cores: tests wait for processes a third of their time.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test engines soak check golden bench bench-litellm clean
@@ -28,7 +30,7 @@ demo: $(VENV)/.demo ## from a clone to a live endpoint (ARGS=--once ends and cle
 	$(BIN)/tenantry demo $(ARGS)
 
 test: $(VENV)/.dev ## the whole test suite (ARGS go to pytest)
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 engines: ## build what some tests use when it is there: kube-apiserver, etcd, kubectl, Pulumi (needs Go; ARGS=helm)
 	$(PYTHON) tools/engines/build.py $(ARGS)

@@ -67,7 +67,7 @@ async def _ask(http: aiohttp.ClientSession, url: str, alias: str, customers: Cus
                     customers.failures.append(f"{answer.status} {await answer.text()}")
         except aiohttp.ClientError as error:
             customers.failures.append(repr(error))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.03)
 
 
 @asynccontextmanager

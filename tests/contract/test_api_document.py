@@ -17,7 +17,7 @@ import pytest
 from provisioner.wire.problem import CONTENT_TYPE, Problem
 from tests.contract.live_api import CALLERS, LiveApi, headers_of, live_api
 
-EXAMPLES = int(os.environ.get("TENANTRY_EXAMPLES", "2"))
+EXAMPLES = int(os.environ.get("TENANTRY_EXAMPLES", "1"))
 """Random requests of each operation and caller, beside those at every boundary of the document."""
 SEED = "20"
 
