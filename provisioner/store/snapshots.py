@@ -24,7 +24,7 @@ class SqlSnapshots:
         self._newest: Snapshot | None = None
 
     async def current(self) -> Snapshot | None:
-        """See SnapshotStore. A version is decoded once."""
+        """See SnapshotStore. A version is decoded once, and what was published here not at all."""
         if self._newest is not None and self._newest.version == await self.version():
             return self._newest
         async with self._database.read() as connection:
@@ -52,6 +52,7 @@ class SqlSnapshots:
                 f"publishing the snapshot: it does not follow the stored one, its version: {snapshot.version}",
                 reason="SnapshotStale",
             )
+        self._newest = snapshot
 
     async def _replace(self, snapshot: Snapshot) -> bool:
         values = {"version": snapshot.version, "body": snapshot}
