@@ -173,6 +173,9 @@ class Engine:
     def port(self) -> int | None:
         """The port it listens on, None where that is unknown."""
         default = self.profile.port
+        address = re.search(r":(\d{1,5})$", self.value("host") or "")
+        if address is not None and self.find("host") is None:
+            return int(address[1])  # a variable that holds address and port
         return self.count("port", default) if default is not None else self._given_port()
 
     def _given_port(self) -> int | None:

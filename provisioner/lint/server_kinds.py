@@ -27,6 +27,7 @@ class EngineKind(StrEnum):
     MISTRALRS = "mistral.rs"
     TRITON = "Triton"
     NIM = "NIM"
+    OLLAMA = "Ollama"
 
 
 _NO_SERVER = (
@@ -291,6 +292,15 @@ ENGINES: Mapping[EngineKind, Profile] = {
         paths=frozenset(("/v2/health/live", "/v2/health/ready", "/v2", "/metrics")),
         startup_seconds=10,
         metric_prefix="nv_",
+    ),
+    EngineKind.OLLAMA: Profile(
+        images=("ollama/ollama",),
+        programs=(("ollama", "serve"),),
+        port=11434,
+        flags={},
+        variables={"host": "OLLAMA_HOST"},
+        paths=frozenset(("/", "/api/version", "/api/tags", "/api/ps", "/v1/models")),
+        startup_seconds=2,
     ),
     EngineKind.NIM: Profile(
         images=("nvcr.io/nim/",),

@@ -113,6 +113,14 @@ _TGI = _long(
     weights-cache-override
     """
 )
+_TEI = _long(
+    """
+    api-key auto-truncate cors-allow-origin default-prompt default-prompt-name dense-path disable-spans dtype help
+    hf-api-token hf-token hostname huggingface-hub-cache json-output max-batch-requests max-batch-tokens
+    max-client-batch-size max-concurrent-requests model-id otlp-endpoint otlp-service-name payload-limit pooling port
+    prometheus-port revision served-model-name tokenization-workers uds-path version
+    """
+)
 _TRITON = _long(
     """
     allow-client-model-configuration allow-cpu-metrics allow-gpu-metrics allow-grpc allow-http allow-metrics
@@ -151,6 +159,7 @@ _MISTRALRS = _long(
 FLAGS: Mapping[EngineKind, frozenset[str]] = {
     EngineKind.SGLANG: _SGLANG,
     EngineKind.TGI: _TGI,
+    EngineKind.TEI: _TEI,
     EngineKind.TRITON: _TRITON,
     EngineKind.MISTRALRS: _MISTRALRS,
 }
@@ -230,6 +239,7 @@ _SGLANG_WORDS: Mapping[str, frozenset[str]] = {
     "--schedule-policy": _words("dfs-weight fcfs lof lpm priority random routing-key"),
     "--grammar-backend": _words("llguidance none outlines xgrammar"),
     "--disaggregation-mode": _words("decode null prefill"),
+    "--disaggregation-transfer-backend": _words("ascend fake mooncake mori nixl"),
     "--speculative-algorithm": _words("DFLASH EAGLE EAGLE3 FROZEN_KV_MTP NEXTN NGRAM STANDALONE"),
 }
 _TGI_WORDS: Mapping[str, frozenset[str]] = {
@@ -266,6 +276,7 @@ WORDS: Mapping[EngineKind, Mapping[str, frozenset[str]]] = {
     EngineKind.TGI: _TGI_WORDS,
     EngineKind.LLAMA_CPP: _LLAMA_CPP_WORDS,
     EngineKind.MISTRALRS: _MISTRALRS_WORDS,
+    EngineKind.TEI: {"--dtype": _words("float16 float32"), "--pooling": _words("cls last-token mean splade")},
     EngineKind.TRITON: {"--model-control-mode": _words("explicit none poll")},
 }
 """Engine -> flag -> the words that it takes."""

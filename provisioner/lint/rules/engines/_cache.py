@@ -133,3 +133,25 @@ def cache_folder(engine: Engine) -> str | None:
 def holds(mount: Mount, folder: str) -> bool:
     """Whether a folder lies on a mount."""
     return folder == mount.where or folder.startswith(f"{mount.where.rstrip('/')}/")
+
+
+def starts_empty(engine: Engine, world: World) -> bool:
+    """Whether the hub's cache lies on a claim that the folder makes, and nothing of the folder fills."""
+    folder = cache_folder(engine)
+    found = [mount for mount in mounts(engine, world) if folder is not None and holds(mount, folder)]
+    mount = max(found, key=lambda one: len(one.where), default=None)
+    if mount is None or mount.claim_at is None or mount.read_only:
+        return False
+    is_copied = any(look(mount.claim, field) for field in ("dataSource", "dataSourceRef", "volumeName"))
+    name = text(mount.volume, "persistentVolumeClaim", "claimName")
+    return not is_copied and not _is_shared(world, engine, name, text(mount.volume, "name"))
+
+
+def _is_shared(world: World, engine: Engine, claim: str | None, volume: str | None) -> bool:
+    """Whether other pods mount the claim, or other containers of the pod the volume."""
+    inits = (one for one in engine.pod.containers if one.path != engine.container.path)
+    if any(text(item, "name") == volume for one in inits for _, item in items(one.value, "volumeMounts")):
+        return True
+    pods = (pod for pod in world.pods_in(engine.pod.namespace) if pod.owner is not engine.pod.owner)
+    theirs = (item for pod in pods for _, item in items(pod.spec, "volumes"))
+    return claim is not None and any(text(item, "persistentVolumeClaim", "claimName") == claim for item in theirs)

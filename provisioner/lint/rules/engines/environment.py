@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -10,9 +11,9 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.joins.slips import distance
 from provisioner.lint.model_servers import Engine, engines, vllm_version
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules.engines._cache import is_hub_name, keeps_models
+from provisioner.lint.rules.engines._cache import is_hub_name, keeps_models, starts_empty
 from provisioner.lint.server_kinds import EngineKind
-from provisioner.lint.values import items, look, mapping
+from provisioner.lint.values import items, look, mapping, text
 from provisioner.lint.vllm_variables import VLLM_VARIABLES
 from provisioner.lint.world import World
 
@@ -22,15 +23,21 @@ _NO_DEVICE = frozenset(["", "-1", "none", "void", "NoDevFiles"])
 _NOT_ROUTABLE = ("0.0.0.0", "127.", "localhost", "::")  # noqa: S104  what manifests set by mistake
 _OFFICIAL = ("vllm/vllm-openai", "lmsysorg/sglang", "huggingface/text-generation-inference", "rocm/vllm")
 """Images that hold no weights."""
-_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT", "HUGGINGFACE_TOKEN")
+_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT")
+_LIKE_TOKEN = re.compile(r"(HF|HUGGING_?FACE(_?HUB)?)_.*(TOKEN|KEY)$")
 _GATED = re.compile(r"^(meta-llama/|google/gemma|mistralai/(Mistral-Large|Codestral)|black-forest-labs/FLUX.1-dev)")
 _NCCL = re.compile(r"^(NCCL_(IB|SOCKET|NET|CROSS|TOPO)|GLOO_SOCKET|UCX_|NVSHMEM_)")
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
+_CLOSE = 0.87
+"""How much of a variable's name must be the same: VLLM_LOG_LEVEL is meant to be VLLM_LOGGING_LEVEL."""
+
+
 @lru_cache(maxsize=1024)
 def _meant_variable(name: str) -> str | None:
-    return next((known for known in sorted(VLLM_VARIABLES) if distance(name, known) <= _SLIP), None)
+    near = next((known for known in sorted(VLLM_VARIABLES) if distance(name, known) <= _SLIP), None)
+    return near or next(iter(difflib.get_close_matches(name, sorted(VLLM_VARIABLES), n=1, cutoff=_CLOSE)), None)
 
 
 @rule("engine-variable-misspelt", Severity.WARNING)
@@ -205,10 +212,28 @@ def gated_model_without_token(world: World) -> Iterator[Hit]:
         volumes = any(look(volume, "secret") or look(volume, "csi") for _, volume in items(engine.pod.spec, "volumes"))
         if told or volumes or look(engine.container.value, "envFrom") or not is_hub_name(engine):
             continue
-        if _GATED.match(engine.model or "") and not keeps_models(engine):
+        if _GATED.match(engine.model or "") and (not keeps_models(engine) or starts_empty(engine, world)):
             message = f"loading {engine.model}: the hub gives it only to those with a token, and there is none"
             fix = "set HF_TOKEN from a Secret"
             yield Hit(at=engine.pod.owner, path=engine.model_path, message=message, fix=fix)
+
+
+@rule("hub-token-misnamed", Severity.WARNING)
+def hub_token_misnamed(world: World) -> Iterator[Hit]:
+    """A token for the hub is in a variable that nobody reads.
+
+    Hugging Face's libraries read HF_TOKEN (and the older HUGGING_FACE_HUB_TOKEN). With any other name the download is
+    anonymous: gated models answer 401, others are limited in rate.
+    """
+    for engine in engines(world):
+        if not is_hub_name(engine) or engine.in_shell or any(engine.variable(name) for name in _TOKENS):
+            continue
+        for path, item in items(engine.container.value, "env"):
+            name = text(item, "name") or ""
+            if _LIKE_TOKEN.match(name) and not look(engine.container.value, "envFrom"):
+                message = f"downloading {engine.model}: no library reads its token from `{name}`"
+                where = (*engine.container.path, *path, "name")
+                yield Hit(at=engine.pod.owner, path=where, message=message, fix="call it HF_TOKEN")
 
 
 @rule("engine-key-in-arguments", Severity.WARNING)

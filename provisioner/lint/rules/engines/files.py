@@ -26,6 +26,11 @@ def _path(flag: Flag) -> str | None:
     return posixpath.normpath(value) if value.startswith("/") else None
 
 
+def _positional(engine: Engine) -> Flag | None:
+    """The model of `vllm serve MODEL` as if it were a flag's."""
+    return Flag("model", engine.model, engine.model_path) if (engine.model or "").startswith("/") else None
+
+
 def _is_there(engine: Engine, path: str) -> bool:
     """Whether a path lies on a mount, or in a folder that the image brings."""
     mounts = [text(mount, "mountPath") for _, mount in items(engine.container.value, "volumeMounts")]
@@ -33,9 +38,16 @@ def _is_there(engine: Engine, path: str) -> bool:
     return None in mounts or any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
-def _is_one_command(engine: Engine) -> bool:
+_FETCHES = re.compile(
+    r"\b(curl|wget|aws|azcopy|gcloud|gsutil|rclone|s5cmd|hf|huggingface-cli|modelscope|git|oras|modctl|skopeo|rsync|scp)\s"
+    r"|\b(cp|mv|ln|mkdir|tar|unzip|mount|pip|uv|source|eval|tee)\s|\.(py|sh)\b|(^|[\s;&])\.\s|snapshot_download|>\s*/"
+)
+"""What may put a file somewhere."""
+
+
+def _makes_no_files(engine: Engine) -> bool:
     """Whether a shell runs the engine and nothing that could fetch files before."""
-    return re.search(r"[;&|\n`]|\$\(", engine.container.arguments[-1].strip()) is None
+    return _FETCHES.search(" ".join(engine.container.arguments)) is None
 
 
 @rule("engine-file-not-mounted", Severity.WARNING)
@@ -47,11 +59,11 @@ def engine_file_not_mounted(world: World) -> Iterator[Hit]:
     which may bring or fetch it, are left alone.
     """
     for engine in engines(world):
-        is_whole = engine.pod.owner.kind in POD_TEMPLATES and (not engine.in_shell or _is_one_command(engine))
+        is_whole = engine.pod.owner.kind in POD_TEMPLATES and (not engine.in_shell or _makes_no_files(engine))
         if not is_whole or not any(name in engine.container.image for name in BARE_IMAGES):
             continue
         for concept in _FILES:
-            flag = engine.find(concept)
+            flag = engine.find(concept) or (_positional(engine) if concept == "model" else None)
             path = _path(flag) if flag is not None and not flag.is_unknown else None
             if flag is not None and path is not None and not _is_there(engine, path):
                 message = f"loading for {engine.kind}: nothing is mounted at `{path}`"

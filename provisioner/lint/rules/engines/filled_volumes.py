@@ -15,11 +15,13 @@ from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import items, literal, look, text
 from provisioner.lint.world import Container, PodTemplate, World
 
-_DOWNLOADS = re.compile(r"\b(?:(huggingface-cli|hf) download|snapshot_download|aws s3 (cp|sync)|curl|wget)\b")
+_DOWNLOADS = re.compile(
+    r"\b(?:(huggingface-cli|hf) download|snapshot_download|aws s3 (cp|sync)|curl|wget|s5cmd|rclone|gsutil)\b"
+)
 _TARGET = re.compile(
     r"(?:--local-dir[= ]|local_dir\s*=\s*|--output[= ]|-o |-O |--output-document[= ]|--dir[= ])[\"']?(/[^\s\"',;)]+)"
 )
-_COPIED = re.compile(r"\baws s3 (?:cp|sync) (?:--\S+ )*s3://\S+ [\"']?(/[^\s\"',;)]+)")
+_COPIED = re.compile(r"\b(?:cp|sync|copy|rsync)\b (?:-\S+ )*\S+:\S+ [\"']?(/[^\s\"',;)]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,12 @@ class _Filled:
 
 def _volume(pod: PodTemplate, name: str) -> tuple[str, ...] | None:
     """What stands for one volume: a claim of the namespace, or a volume of the pod's own."""
-    claim = text(volumes(pod).get(name), "persistentVolumeClaim", "claimName")
+    volume = volumes(pod).get(name)
+    claim, folder = text(volume, "persistentVolumeClaim", "claimName"), text(volume, "hostPath", "path")
     if claim is not None:
         return "claim", str(pod.namespace), claim
+    if folder is not None:
+        return "node", folder.rstrip("/")
     return "pod", str(id(pod.owner)), *map(str, pod.path), name
 
 
@@ -63,13 +68,10 @@ def _written(container: Container) -> Iterator[str]:
 
 def _fillers(world: World) -> Mapping[tuple[str, ...], list[str]]:
     found: dict[tuple[str, ...], list[str]] = {}
-    for pod in world.pods:
-        for container in pod.containers:
-            if container.is_init or pod.owner.kind in ("Job", "CronJob"):
-                for place in _written(container):
-                    filled = _on_volume(pod, container, place)
-                    if filled is not None:
-                        found.setdefault(filled.volume, []).append(filled.place)
+    for pod, container, place in _filling(world):
+        filled = _on_volume(pod, container, place)
+        if filled is not None:
+            found.setdefault(filled.volume, []).append(filled.place)
     return found
 
 
@@ -104,3 +106,45 @@ def _meet(one: str, other: str) -> bool:
     if one == f"{other}/{posixpath.basename(other)}":
         return False
     return one == other or one.startswith(f"{other.rstrip('/')}/") or other.startswith(f"{one.rstrip('/')}/")
+
+
+def _filling(world: World) -> Iterator[tuple[PodTemplate, Container, str]]:
+    """Every container that puts files into a folder before an engine starts, and the folder or file."""
+    for pod in world.pods:
+        for container in pod.containers:
+            if container.is_init or pod.owner.kind in ("Job", "CronJob"):
+                yield from ((pod, container, place) for place in _written(container))
+
+
+@rule("download-on-read-only-mount", Severity.ERROR)
+def download_on_read_only_mount(world: World) -> Iterator[Hit]:
+    """An init container or a Job downloads to a volume that it mounts read-only.
+
+    It ends with `Read-only file system`, and the pod never gets past it.
+    """
+    for pod, container, place in _filling(world):
+        for path, item in items(container.value, "volumeMounts"):
+            where = (literal(item, "mountPath") or "").rstrip("/")
+            is_inside = where and (place == where or place.startswith(f"{where}/"))
+            if is_inside and look(item, "readOnly") is True:
+                message = f"downloading to `{place}`: the volume is mounted read-only"
+                at = (*container.path, *path, "readOnly")
+                yield Hit(at=pod.owner, path=at, message=message, fix="mount it writable here")
+
+
+_OWN = re.compile(r"^/(tmp|dev|var/tmp|root/\.cache)(/|$)")
+
+
+@rule("download-on-no-volume", Severity.WARNING)
+def download_on_no_volume(world: World) -> Iterator[Hit]:
+    """An init container or a Job downloads to a folder on none of the volumes that it mounts.
+
+    The files end with the container: the engine finds nothing, and the node's disk fills up while they come.
+    """
+    for pod, container, place in _filling(world):
+        mounts = [literal(item, "mountPath") for _, item in items(container.value, "volumeMounts")]
+        is_held = any(where and (f"{place}/").startswith(f"{where.rstrip('/')}/") for where in mounts)
+        if mounts and None not in mounts and not is_held and not _OWN.match(place):
+            message = f"downloading to `{place}`: no volume is mounted there"
+            fix = f"download to {mounts[0]}, or mount the volume there"
+            yield Hit(at=pod.owner, path=container.path, message=message, fix=fix)

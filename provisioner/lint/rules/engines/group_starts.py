@@ -147,3 +147,25 @@ def group_meets_on_loopback(world: World) -> Iterator[Hit]:
                 if flag is not None and (flag.value or "").startswith(("127.", "localhost", "0.0.0.0", "[::1]")):  # noqa: S104
                     message = f"joining ranks of {found.name}: {name} leads to no other pod: `{flag.value}`"
                     yield Hit(at=found, path=flag.path, message=message, fix="write $(LWS_LEADER_ADDRESS) and a port")
+
+
+_JOINED = re.compile(r"(?:--address|--ray_address|--dist-init-addr|--master-addr)[= ][\"']?([^\s\"';&|]+)")
+_OWN_LEADER = re.compile(r"LWS_LEADER_ADDRESS|MASTER_ADDR|RAY_ADDRESS|HEAD|LEADER|\$")
+
+
+@rule("groups-share-leader", Severity.ERROR)
+def groups_share_leader(world: World) -> Iterator[Hit]:
+    """The workers of every group join one address, and there are several groups.
+
+    A fixed name leads all workers to one leader, or to any: groups are mixed, and the others wait for ever.
+    `$(LWS_LEADER_ADDRESS)` is the leader of each pod's own group.
+    """
+    for found in world.of_kind("LeaderWorkerSet"):
+        if (whole(found.value, "spec", "replicas") or 1) < 2:
+            continue
+        for pod in pods_made_by(found, world):
+            for container in pod.containers if pod.path[-1] == "workerTemplate" else ():
+                joined = _JOINED.search(_script(container))
+                if joined is not None and not _OWN_LEADER.search(joined[1]):
+                    message = f"joining ranks of {found.name}: the workers of all groups ask at `{joined[1]}`"
+                    yield Hit(at=found, path=container.path, message=message, fix="write $(LWS_LEADER_ADDRESS)")

@@ -37,6 +37,26 @@ def kserve_llm_gateway_unknown(world: World) -> Iterator[Hit]:
                 yield Hit(at=found, path=(*path, "name"), message=message, fix=fix)
 
 
+_MAIN = "main"
+
+
+@rule("kserve-llm-without-main", Severity.WARNING)
+def kserve_llm_without_main(world: World) -> Iterator[Hit]:
+    """An LLMInferenceService sizes a container that is not the one of the engine.
+
+    KServe merges its own template with the service's by the names of containers, and the engine's is `main`. One of
+    another name runs beside it, and the engine gets neither its GPUs nor its arguments.
+    """
+    for found in _services(world):
+        for part in _PARTS:
+            for field in ("template", "worker"):
+                boxes = items(found.value, "spec", *part, field, "containers")
+                named = [(path, literal(item, "name")) for path, item in boxes]
+                if len(named) == 1 and named[0][1] not in (None, _MAIN):
+                    message = f"serving {found.name}: the engine's container is `{_MAIN}`, not `{named[0][1]}`"
+                    yield Hit(at=found, path=(*named[0][0], "name"), message=message, fix=f"call it {_MAIN}")
+
+
 @rule("kserve-llm-parallelism", Severity.ERROR)
 def kserve_llm_parallelism(world: World) -> Iterator[Hit]:
     """An LLMInferenceService cuts its model over more GPUs than its container gets.

@@ -29,6 +29,8 @@ _COUNTERS = frozenset(
     ]
 )
 _CLOSE = 0.85
+_PROMETHEUS_PORT = 9000
+"""Where Hugging Face's servers have their metrics alone."""
 _CLOSE_GPU = 0.9
 _SHOWS_HIDDEN = "--show-hidden-metrics-for-version"
 
@@ -327,7 +329,7 @@ def scrape_annotation_on_other_port(world: World) -> Iterator[Hit]:
         written = look(engine.pod.value, "metadata", "annotations", "prometheus.io/port")
         number = port_number(engine, written)
         right = _metrics_port(engine)
-        if number is not None and right is not None and number != right and engine.is_alone:
+        if number is not None and right is not None and number not in (right, _second(engine)) and engine.is_alone:
             path = (*engine.pod.path, "metadata", "annotations", "prometheus.io/port")
             message = f"scraping {engine.pod.owner.title}: {engine.kind} has its metrics on {right}, not on `{number}`"
             yield Hit(at=engine.pod.owner, path=path, message=message, fix=f'set it to "{right}"')
@@ -351,6 +353,12 @@ def scrape_annotation_on_unknown_path(world: World) -> Iterator[Hit]:
 def _metrics_port(engine: Engine) -> int | None:
     own = next((port for port, what in engine.profile.more_ports.items() if what == "metrics"), None)
     return engine.port if own is None else engine.count("--metrics-port", own)
+
+
+def _second(engine: Engine) -> int | None:
+    """A port for metrics alone, beside that of the API."""
+    is_own = engine.kind in (EngineKind.TGI, EngineKind.TEI)
+    return engine.count("--prometheus-port", _PROMETHEUS_PORT) if is_own else None
 
 
 @rule("monitor-on-api-port", Severity.WARNING)

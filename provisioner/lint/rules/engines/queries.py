@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from provisioner.catalog.fields import shown
+from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.slips import meant
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._promql import queries
-from provisioner.lint.world import World
+from provisioner.lint.values import items, text
+from provisioner.lint.world import Object, World
 
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
@@ -40,6 +41,8 @@ def _unbalanced(written: str) -> str | None:
             return f"a `{letter}` closes nothing"
     if waiting:
         return f"a `{waiting[-1]}` is not closed"
+    if end := re.search(r"(?:\b(?:and|or|unless)|==|!=|[<>]=?|[-+*/%^,])\s*$", bare):
+        return f"nothing stands behind `{end[0].strip()}`"
     return "a quote is not closed" if re.search("[\"'`]", bare) else None
 
 
@@ -132,3 +135,64 @@ def query_namespace_misspelt(world: World) -> Iterator[Hit]:
 def _spaces(world: World) -> frozenset[str]:
     named = {found.name for found in world.of_kind("Namespace")}
     return frozenset({found.namespace for found in world.objects if found.namespace} | named)
+
+
+_HISTOGRAMS = re.compile(
+    r"(?<![\w:])((?:vllm|sglang):(?:time_to_first_token|inter_token_latency|time_per_output_token|e2e_request_latency"
+    r"|request_(?:queue|prefill|decode|inference)_time|request_time_per_output_token)_seconds)(?![\w:])"
+)
+
+
+@rule("histogram-without-ending", Severity.ERROR)
+def histogram_without_ending(world: World) -> Iterator[Hit]:
+    """A query asks for a histogram of an engine by its bare name.
+
+    Prometheus has `…_bucket`, `…_sum` and `…_count`; the name itself matches nothing, and the answer is empty.
+    """
+    for one in queries(world):
+        found = _HISTOGRAMS.search(one.text)
+        if found:
+            message = f"querying metrics: a histogram has no series of its bare name: `{found[1]}`"
+            fix = f"write {found[1]}_bucket, or _sum and _count for a mean"
+            yield Hit(at=one.at, path=one.path, message=message, fix=fix)
+
+
+_SHARES = r"(?:vllm:(?:gpu_|kv_|cpu_)?cache_usage_perc|sglang:token_usage|llamacpp:kv_cache_usage_ratio)"
+_ABOVE = re.compile(rf"{_SHARES}(?:\{{[^{{}}]*\}})?\)*\s*(?:by\s*\([^()]*\)\s*)?[<>]=?\s*([0-9]+(?:\.[0-9]+)?)\b")
+_IS_SHARE = re.compile(
+    rf"^\s*(?:(?:avg|max|min)(?:\s+(?:by|without)\s*\([^()]*\))?\s*\()?\s*{_SHARES}(?:\{{[^{{}}]*\}})?\)?\s*$"
+)
+
+
+@rule("share-compared-with-percent", Severity.ERROR)
+def share_compared_with_percent(world: World) -> Iterator[Hit]:
+    """A share from 0 to 1 is compared with a number of per cent.
+
+    Despite its name `vllm:kv_cache_usage_perc` is 1 when the cache is full: an alert or a scaler that waits for 80
+    never sees it.
+    """
+    recorded = {text(item, "record"): text(item, "expr") or "" for item in _recorded(world)}
+    shares = [name for name, written in recorded.items() if name and _IS_SHARE.match(written)]
+    for one in queries(world):
+        found = _ABOVE.search(one.text)
+        bounds = [found[1]] if found else []
+        for name in shares:
+            bounds += re.findall(rf"(?<![\w:]){re.escape(name)}(?:\{{[^{{}}]*\}})?\s*[<>]=?\s*([0-9.]+)", one.text)
+        if _IS_SHARE.match(one.text):
+            bounds += [value for value in [_threshold(one.at, one.path)] if value]
+        for bound in bounds:
+            if float(bound) > 1:
+                message = f"querying metrics: it is a share from 0 to 1, and compared with `{bound}`"
+                yield Hit(at=one.at, path=one.path, message=message, fix=f"compare with {float(bound) / 100:g}")
+
+
+def _recorded(world: World) -> Iterator[object]:
+    for found in world.of_kind("PrometheusRule"):
+        for group, _ in items(found.value, "spec", "groups"):
+            yield from (item for _, item in items(found.value, *group, "rules"))
+
+
+def _threshold(at: Object, path: FieldPath) -> str | None:
+    """The number that a KEDA trigger compares its query with."""
+    written = text(at.value, *path[:-1], "threshold") if path[-1:] == ("query",) else None
+    return written if written and re.fullmatch(r"[0-9]+(\.[0-9]+)?", written) else None

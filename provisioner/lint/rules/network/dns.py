@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.selectors import NAMESPACE_NAME, pod_labels, selector
-from provisioner.lint.joins.slips import meant
 from provisioner.lint.joins.tenant import objects_of
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.network._policies import Policy, denying, has_other_policies, policies
 from provisioner.lint.values import Hole, items, look, mapping, text, whole
-from provisioner.lint.world import Object, World
+from provisioner.lint.world import World
 
 _DNS_PORTS = (53, 1053)
 _OPENSHIFT_PORT = 5353
@@ -279,78 +277,3 @@ def dns_of_node_in_host_network(world: World) -> Iterator[Hit]:
             message = "resolving names: with hostNetwork the cluster's names are not found"
             fix = "set dnsPolicy: ClusterFirstWithHostNet"
             yield Hit(at=pod.owner, path=pod.at("hostNetwork"), message=message, fix=fix)
-
-
-_NAME = re.compile(
-    r"(?<![\w.-])([a-z0-9][a-z0-9-]*)\.([a-z0-9][a-z0-9-]*)\.svc(?:\.[a-z0-9.-]+)?(?::([0-9]{1,5}))?(?![\w-])"
-)
-
-
-def _named_services(world: World) -> Iterator[tuple[Object, FieldPath, str, str, int | None]]:
-    """Service names in flags and variables: owner, path, name, namespace, port."""
-    for pod in world.pods:
-        for container in pod.containers:
-            texts = [(path, text(item, "value")) for path, item in items(container.value, "env")]
-            texts += [(path, item) for part in ("command", "args") for path, item in items(container.value, part)]
-            for path, value in texts:
-                for found in _NAME.finditer(value) if isinstance(value, str) and not isinstance(value, Hole) else ():
-                    yield pod.owner, (*container.path, *path), found[1], found[2], int(found[3]) if found[3] else None
-
-
-@rule("service-name-unknown", Severity.ERROR)
-def service_name_unknown(world: World) -> Iterator[Hit]:
-    """A flag or variable names a Service that does not exist, but one of nearly that name or another namespace does.
-
-    Names of the form service.namespace.svc are compared with the Services of the folder. Names that the folder
-    knows nothing like are left alone.
-    """
-    for owner, path, name, namespace, _ in _named_services(world):
-        spaces = _service_spaces(world).get(name, frozenset())
-        if namespace in spaces or None in spaces:
-            continue
-        near = meant(name, _service_names(world).get(namespace, ()))
-        if spaces or (near and not _is_pod_of(world, name)):
-            message = f"naming service: there is none of that name: {shown(f'{name}.{namespace}')}"
-            fix = f"did you mean namespace `{min(map(str, spaces))}`?" if spaces else f"did you mean `{near}`?"
-            yield Hit(at=owner, path=path, message=message, fix=fix)
-
-
-@lru_cache(maxsize=2)
-def _service_spaces(world: World) -> dict[str, frozenset[str | None]]:
-    """The namespaces that have a Service, by its name."""
-    found: dict[str, frozenset[str | None]] = {}
-    for service in world.of_kind("Service"):
-        found[service.name] = found.get(service.name, frozenset()) | {service.namespace}
-    return found
-
-
-@lru_cache(maxsize=2)
-def _service_names(world: World) -> Mapping[str | None, Sequence[str]]:
-    """The names of the Services of each namespace."""
-    found: dict[str | None, list[str]] = {}
-    for name, spaces in _service_spaces(world).items():
-        for space in spaces:
-            found.setdefault(space, []).append(name)
-    return found
-
-
-def _is_pod_of(world: World, name: str) -> bool:
-    return any(name.startswith(f"{owner.name}-") for owner in world.of_kind("StatefulSet", "LeaderWorkerSet"))
-
-
-@rule("service-port-not-offered", Severity.ERROR)
-def service_port_not_offered(world: World) -> Iterator[Hit]:
-    """A flag or variable calls a Service on a port that the Service does not have.
-
-    A Service's address only answers on the Service's ports, not on those of its pods; packets to others are dropped
-    or refused. Headless Services are left out.
-    """
-    for owner, path, name, namespace, port in _named_services(world):
-        service = world.find("Service", name, namespace=namespace)
-        if service is None or port is None or look(service.value, "spec", "clusterIP") == "None" or service.group:
-            continue
-        numbers = [whole(item, "port") for _, item in items(service.value, "spec", "ports")]
-        if numbers and None not in numbers and port not in numbers:
-            message = f"calling service: {service.title} has no port {shown(str(port))}"
-            fix = f"use {', '.join(map(str, numbers))}"
-            yield Hit(at=owner, path=path, message=message, fix=fix)

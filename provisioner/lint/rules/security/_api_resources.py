@@ -10,7 +10,8 @@ from collections.abc import Mapping
 GROUPS: Mapping[str, frozenset[str]] = {
     name: frozenset(groups)
     for names, groups in (
-        ("pods services configmaps secrets namespaces nodes persistentvolumeclaims persistentvolumes", [""]),
+        ("pods nodes", ["", "metrics.k8s.io"]),
+        ("services configmaps secrets namespaces persistentvolumeclaims persistentvolumes", [""]),
         ("serviceaccounts replicationcontrollers resourcequotas limitranges endpoints", [""]),
         ("events", ["", "events.k8s.io"]),
         ("deployments statefulsets daemonsets replicasets controllerrevisions", ["apps"]),
@@ -53,5 +54,5 @@ def wrong_group(groups: list[str], resource: str) -> str | None:
         return f"resources are plural and lower case: `{plural}`" if plural in GROUPS else None
     if GROUPS[name] & set(groups):
         return None
-    group = sorted(GROUPS[name])[0]
+    group = min(GROUPS[name])
     return f'`{name}` is in API group "{group}"'

@@ -64,6 +64,23 @@ def role_grants_by_wildcard(world: World) -> Iterator[Hit]:
             yield Hit(at=role, path=path, message=message, fix="name the verbs and resources that are used")
 
 
+@rule("role-url-refused", Severity.ERROR)
+def role_url_refused(world: World) -> Iterator[Hit]:
+    """A role grants paths of the API server that do not begin with `/`, or stands in a namespace and grants any.
+
+    Paths are compared with those of requests, which begin with `/`, so nothing is granted; a Role with
+    `nonResourceURLs` is refused, only a ClusterRole has them.
+    """
+    for role, path, item in _rules(world):
+        for place, url in items(item, "nonResourceURLs"):
+            is_wrong = isinstance(url, str) and not has_hole(url) and url != "*" and not url.startswith("/")
+            if is_wrong or role.kind == "Role":
+                why = "it begins with no `/`" if is_wrong else "a Role grants none"
+                message = f"granting access to paths: {why}: {shown(str(url))}"
+                fix = "write the whole path, such as /metrics" if is_wrong else "make it a ClusterRole"
+                yield Hit(at=role, path=(*path, *place), message=message, fix=fix)
+
+
 @rule("role-grants-nothing", Severity.ERROR)
 def role_grants_nothing(world: World) -> Iterator[Hit]:
     """A role names a resource that its API groups do not have, or a verb that does not exist, so it grants nothing.

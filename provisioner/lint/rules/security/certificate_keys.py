@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look, whole
+from provisioner.lint.values import has_hole, items, literal, look, whole
 from provisioner.lint.world import World
 
 _SIZES: Mapping[str, tuple[int, int] | tuple[int, ...]] = {"RSA": (2048, 8192), "ECDSA": (256, 384, 521)}
@@ -50,3 +50,46 @@ def certificate_key_refused(world: World) -> Iterator[Hit]:
                 message = f"making certificate: there is no usage `{usage}`"
                 fix = f"did you mean `{near}`?" if near else "write such as `server auth`"
                 yield Hit(at=found, path=place, message=message, fix=fix)
+
+
+_LONGEST_NAME = 64
+"""Bytes of a common name (RFC 5280)."""
+_SERVER = ("server auth", "any")
+
+
+@rule("certificate-name-too-long", Severity.ERROR)
+def certificate_name_too_long(world: World) -> Iterator[Hit]:
+    """The common name of a Certificate is longer than 64 bytes.
+
+    cert-manager's webhook refuses it. Clients look at `dnsNames`, so the common name can be left out.
+    """
+    for found in world.of_kind("Certificate"):
+        name = look(found.value, "spec", "commonName")
+        if isinstance(name, str) and not has_hole(name) and len(name.encode()) > _LONGEST_NAME:
+            message = f"issuing certificate: its common name has {len(name.encode())} bytes, 64 at most: `{name[:40]}…`"
+            yield Hit(at=found, path=("spec", "commonName"), message=message, fix="leave it out, and use dnsNames")
+
+
+@rule("certificate-not-for-servers", Severity.ERROR)
+def certificate_not_for_servers(world: World) -> Iterator[Hit]:
+    """A listener or an Ingress serves a certificate that may not be used by servers.
+
+    With `usages` that lack `server auth` clients refuse it: `certificate is not valid for requested usage`.
+    """
+    served = {
+        (found.namespace, literal(item, "name"))
+        for found in world.of_kind("Gateway", "ListenerSet")
+        for path, _ in items(found.value, "spec", "listeners")
+        for _, item in items(found.value, *path, "tls", "certificateRefs")
+    }
+    served |= {
+        (found.namespace, literal(item, "secretName"))
+        for found in world.of_kind("Ingress")
+        for _, item in items(found.value, "spec", "tls")
+    }
+    for found in world.of_kind("Certificate") if served else ():
+        usages = [usage for _, usage in items(found.value, "spec", "usages")]
+        is_served = (found.namespace, literal(found.value, "spec", "secretName")) in served
+        if usages and is_served and not any(usage in _SERVER for usage in usages):
+            message = f"issuing certificate: a server uses it, and it is for `{', '.join(map(str, usages))}`"
+            yield Hit(at=found, path=("spec", "usages"), message=message, fix="add server auth")

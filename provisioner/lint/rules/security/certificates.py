@@ -59,7 +59,7 @@ def certificate_without_name(world: World) -> Iterator[Hit]:
 
 @rule("certificate-times-refused", Severity.ERROR)
 def certificate_times_refused(world: World) -> Iterator[Hit]:
-    """A Certificate is to be renewed before it begins, or to live for less than an hour.
+    """A Certificate is to be renewed before it begins, to live for less than an hour, or for no time that can be read.
 
     cert-manager's webhook refuses it: `duration` is at least 1h (2160h where it is left out), and greater than
     `renewBefore`.
@@ -68,6 +68,10 @@ def certificate_times_refused(world: World) -> Iterator[Hit]:
         written, before = (literal(found.value, "spec", name) for name in ("duration", "renewBefore"))
         life = _DURATION if look(found.value, "spec", "duration") is None else seconds(written or "")
         early = seconds(before or "")
+        for name, value in (("duration", written), ("renewBefore", before)):
+            if value and seconds(value) is None:
+                message = f"issuing certificate: it is no duration of Go: `{value}`"
+                yield Hit(at=found, path=("spec", name), message=message, fix="count in hours: 2160h is 90 days")
         if life is not None and life < _HOUR:
             message = f"issuing certificate: it lives for less than an hour: `{written}`"
             yield Hit(at=found, path=("spec", "duration"), message=message, fix="write 1h or more")
@@ -93,6 +97,13 @@ def certificate_issuer_unknown(world: World) -> Iterator[Hit]:
     certificate is never issued: `Referenced "Issuer" not found`. Issuers that the folder does not show are left alone.
     The annotations of Ingresses and Gateways that ask for certificates name issuers as well.
     """
+    for found in _certificates(world):
+        reference = mapping(found.value, "spec", "issuerRef")
+        kind = reference.get("kind", "Issuer")
+        if reference.get("group", _GROUP) == _GROUP and kind not in ("Issuer", "ClusterIssuer") and not has_hole(kind):
+            message = f"issuing certificate: cert-manager itself has no kind of issuer `{kind}`"
+            fix = "name the API group of this issuer in issuerRef.group"
+            yield Hit(at=found, path=("spec", "issuerRef"), message=message, fix=fix)
     for found, path, kind, name in _asked(world):
         space = found.namespace if kind == "Issuer" else None
         if not kind or world.find(kind, name, namespace=space):

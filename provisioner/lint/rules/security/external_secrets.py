@@ -134,6 +134,15 @@ def external_secret_lacks_key(world: World) -> Iterator[Hit]:
     """
     made = _made(world) if world.has("ExternalSecret") else {}
     for pod in every_pod(world) if made else ():
+        for path, volume in items(pod.spec, "volumes"):
+            name = literal(volume, "secret", "secretName")
+            keys = made.get((pod.namespace, name)) if name else None
+            for inner, item in items(volume, "secret", "items") if keys else ():
+                key = literal(item, "key")
+                if keys and key and key not in keys and look(volume, "secret", "optional") is not True:
+                    message = f"reading Secret {name}: its ExternalSecret puts in no entry {shown(key)}"
+                    fix = f"it has: {', '.join(sorted(keys))}"
+                    yield Hit(at=pod.owner, path=(*pod.at(*path), *inner, "key"), message=message, fix=fix)
         for container in with_models(pod):
             for path, entry in items(container.value, "env"):
                 reference = mapping(entry, "valueFrom", "secretKeyRef")
