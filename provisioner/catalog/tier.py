@@ -127,13 +127,16 @@ class Accelerator(Entry):
 
 
 class Limits(Entry):
-    """Upper bounds on what one endpoint may ask for; in a pool also what one tenant may send."""
+    """Upper bounds on what one endpoint may ask for, and on what one tenant may send."""
 
     max_replicas: Annotated[int, Field(ge=1, le=1000)]
     max_gpus_per_replica: Annotated[int, Field(ge=0, le=1024)]
     requests_per_minute: Annotated[int | None, Field(ge=1, description="of one tenant; null for no limit")] = None
     tokens_per_minute: Annotated[int | None, Field(ge=1, description="of one tenant; null for no limit")] = None
-    concurrent_requests: Annotated[int | None, Field(ge=1, description="of one tenant; null for no limit")] = None
+    concurrent_requests: Annotated[
+        int | None,
+        Field(ge=1, description="of one tenant, in a pool of one replica for all of them; null for no limit"),
+    ] = None
 
 
 class Backups(Entry):

@@ -17,6 +17,8 @@ from provisioner.domain.key import PRIORITY_PREFIX, ApiKey
 from provisioner.domain.plan import EndpointPlan, RuntimePlan
 from provisioner.domain.snapshot import Allowance, Backend, KeyDigest, QueueGroup, Route, Snapshot, TenantTerms
 
+_AT_ONCE = "concurrentRequests"
+"""The limit that is a queue's slots."""
 GATEWAY_LIVES = timedelta(seconds=60)
 """How long a gateway counts after it was last heard of: it asks at least every 25 seconds."""
 
@@ -107,34 +109,53 @@ def _under_terms(route: Route, endpoint: Endpoint, server: Endpoint) -> Route:
         balance=traffic.balance,
         max_tokens=traffic.max_tokens,
         teams=() if endpoint.plan.team is None else (endpoint.plan.team,),
-        group=_group_of(endpoint.plan),
+        group=_queue_of(endpoint.plan),
+        terms=_terms_of(endpoint.plan) if endpoint.plan.pool else "",
         can_wake=server.plan.runtime.min_replicas == 0 and endpoint.phase is server.phase is Phase.READY,
     )
 
 
-def _group_of(plan: EndpointPlan) -> str:
+def _terms_of(plan: EndpointPlan) -> str:
     """A tier's limits are of one tenant, so the tenant's endpoints of the tier share them; without any, each endpoint
     is its own group."""
     return f"{plan.tenant}/{plan.tier}" if plan.limits else ""
 
 
-def derive_groups(endpoints: Iterable[Endpoint]) -> tuple[QueueGroup, ...]:
-    """The bounds on what tenants send, sorted by name. Where plans of one tenant and tier disagree, because the tier's
-    limits were changed in between, the wider bound holds."""
-    limits: dict[str, list[Mapping[str, int]]] = {}
+def _queue_of(plan: EndpointPlan) -> str:
+    """Whom an endpoint waits with: everybody whom its pool serves if it has one, else its tenant's of the tier."""
+    return plan.serving_id if plan.pool and plan.limits else _terms_of(plan)
+
+
+def derive_groups(endpoints: Sequence[Endpoint], routes: Iterable[Route] = ()) -> tuple[QueueGroup, ...]:
+    """The bounds on what tenants send, and the queues of pools, sorted by name. A pool answers so many requests at once
+    for each live replica that the `routes` name. Where plans of one tenant and tier, or on one pool, disagree, because
+    the tier's limits were changed in between, the wider bound holds."""
+    terms: dict[str, list[Mapping[str, int]]] = {}
+    pools: dict[str, list[Mapping[str, int]]] = {}
     for endpoint in endpoints:
-        if name := _group_of(endpoint.plan):
-            limits.setdefault(name, []).append(endpoint.plan.limits)
-    return tuple(
-        QueueGroup(
-            name=name,
-            slots=_widest(found, "concurrentRequests") or 0,
-            allowance=Allowance(
-                requests_per_minute=_widest(found, "requestsPerMinute"),
-                tokens_per_minute=_widest(found, "tokensPerMinute"),
-            ),
-        )
-        for name, found in sorted(limits.items())
+        if endpoint.plan.limits:
+            terms.setdefault(_terms_of(endpoint.plan), []).append(endpoint.plan.limits)
+            if endpoint.plan.pool:
+                pools.setdefault(endpoint.plan.pool, []).append(endpoint.plan.limits)
+    replicas = {route.group: len(route.backends) for route in routes if route.endpoint == route.group}
+    queues = {name: (_widest(found, _AT_ONCE) or 0) * max(1, replicas.get(name, 0)) for name, found in pools.items()}
+    pooled = {_terms_of(endpoint.plan) for endpoint in endpoints if endpoint.plan.pool}
+    groups = [
+        *(QueueGroup(name=name, slots=slots) for name, slots in queues.items()),
+        *(_bounds(name, found, has_queue=name not in pooled) for name, found in terms.items()),
+    ]
+    return tuple(sorted(groups, key=lambda group: group.name))
+
+
+def _bounds(name: str, found: Sequence[Mapping[str, int]], *, has_queue: bool) -> QueueGroup:
+    """What a tenant may send in a tier; whom a pool serves waits in the pool's queue."""
+    return QueueGroup(
+        name=name,
+        slots=(_widest(found, _AT_ONCE) or 0) if has_queue else 0,
+        allowance=Allowance(
+            requests_per_minute=_widest(found, "requestsPerMinute"),
+            tokens_per_minute=_widest(found, "tokensPerMinute"),
+        ),
     )
 
 

@@ -54,8 +54,9 @@ class Route:
     caller's. `teams` are those whose keys may use it, none means all. `kind` is what the model answers (`chat`,
     `embedding`, `transcription`). An `is_open` route wants no key: a caller without one reaches it by `hostname`, or by
     its alias alone when it has no tenant. Routes of one `group` share slots and allowance; without one an endpoint is
-    its own group. `can_wake` says that the control plane can be asked for replicas when there are none. Without a
-    `balance` the gateway's own setting holds.
+    its own group. With `terms` the allowance is that of the group of this name: what many tenants share has one queue,
+    and an allowance for each. `can_wake` says that the control plane can be asked for replicas when there are none.
+    Without a `balance` the gateway's own setting holds.
     """
 
     alias: str
@@ -69,6 +70,7 @@ class Route:
     hostname: str | None = None
     is_open: bool = False
     group: str = ""
+    terms: str = ""
     max_tokens: int | None = None
     can_wake: bool = False
     fallback: Fallback | None = None

@@ -114,7 +114,7 @@ class Allowances:
         if key.allowance is not None:
             accounts.append(self._account(self._keys, key.digest, key.allowance))
         if self._bounded:
-            name = route.group or route.endpoint
+            name = route.terms or route.group or route.endpoint
             allowance = self._bounded.get(name)
             if allowance is not None:
                 accounts.append(self._account(self._groups, name, allowance))

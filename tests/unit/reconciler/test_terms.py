@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.fallback import FallbackChoice, FallbackPolicy, Period, batch_of
 from provisioner.domain.ids import EndpointId, KeyId
-from provisioner.domain.route import derive_groups, derive_keys, derive_routes, with_fallbacks
+from provisioner.domain.route import Serving, derive_groups, derive_keys, derive_routes, with_fallbacks
 from provisioner.domain.snapshot import Allowance, Backend
 from provisioner.domain.traffic import Traffic
 from tests.store.examples import NOON, api_key, endpoint, plan
@@ -38,10 +38,40 @@ def test_a_tenants_endpoints_of_a_tier_share_its_limits() -> None:
     }  # fmt: skip
 
 
+def test_tenants_on_a_pool_wait_in_one_queue_and_have_an_allowance_each() -> None:
+    """Ledger: ADM-05. One queue per backend, whoever asks: its slots grow with the pool's live replicas."""
+    pool = EndpointId("pool-shared-local")
+
+    def on_pool(name: str, tenant: str, id_: EndpointId) -> Endpoint:
+        made = ready(name, id=id_, tenant=tenant)
+        return replace(made, plan=replace(made.plan, endpoint=id_, tenant=tenant, tenancy="pool", pool=pool))
+
+    endpoints = [
+        on_pool("tiny", "pool", pool),
+        on_pool("chat", "acme", EndpointId("ep-a")),
+        on_pool("chat", "globex", EndpointId("ep-b")),
+    ]
+    hosts = (endpoints[0].plan.replica_host(ordinal) for ordinal in range(2))
+    seen = {pool: Serving("abc123", "tiny", tuple(Backend(host=host, address="a:443") for host in hosts))}
+    routes = derive_routes(endpoints, seen, ())
+    assert {(route.tenant, route.group, route.terms, len(route.backends)) for route in routes} == {
+        ("pool", pool, "pool/dedicated", 2),
+        ("acme", pool, "acme/dedicated", 2),
+        ("globex", pool, "globex/dedicated", 2),
+    }
+    groups = {group.name: group for group in derive_groups(endpoints, routes)}
+    assert (groups[pool].slots, groups[pool].allowance) == (2 * LIMITS["concurrentRequests"], None)
+    for tenant in ("acme", "globex"):
+        bounds = groups[f"{tenant}/dedicated"]
+        assert (bounds.slots, bounds.allowance) == (0, Allowance(requests_per_minute=60, tokens_per_minute=9000))
+    asleep = {group.name: group.slots for group in derive_groups(endpoints, derive_routes(endpoints, {}, ()))}
+    assert asleep[pool] == LIMITS["concurrentRequests"]
+
+
 @given(st.lists(st.dictionaries(st.sampled_from(sorted(LIMITS)), st.integers(1, 99), min_size=1), min_size=1))
 def test_where_plans_disagree_the_wider_bound_holds(limits: list[dict[str, int]]) -> None:
-    (group,) = derive_groups(ready(f"e{n}", limits=one) for n, one in enumerate(limits))
-    assert derive_groups(ready(f"e{n}", limits=one) for n, one in enumerate(reversed(limits))) == (group,)
+    (group,) = derive_groups([ready(f"e{n}", limits=one) for n, one in enumerate(limits)])
+    assert derive_groups([ready(f"e{n}", limits=one) for n, one in enumerate(reversed(limits))]) == (group,)
     assert group.allowance
     told = {
         "concurrentRequests": group.slots or None,
