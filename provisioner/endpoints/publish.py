@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
-from provisioner.domain.conditions import Stage, StageName, StageState
+from provisioner.domain.conditions import Stage, StageName, StageState, update_stages
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.key import ApiKey, key_digest, visible_prefix
@@ -41,9 +41,10 @@ async def publish(attempt: EndpointAttempt) -> Done | Wait:
     trouble = await prove(attempt, endpoint, backends)
     if trouble:
         return await _unproven(attempt, endpoint, StageState.ERROR, *trouble)
-    endpoint = await record_stages(attempt, endpoint, (Stage(name=StageName.PUBLISHED, state=StageState.DONE),))
+    proven = Stage(name=StageName.PUBLISHED, state=StageState.DONE)
+    stages = update_stages(endpoint.stages, (proven,), attempt.world.clock.now())
     ready = replace(endpoint, phase=Phase.READY, observed_generation=endpoint.generation, reason="", message="")
-    await save_endpoint(attempt, endpoint, ready)
+    await save_endpoint(attempt, endpoint, replace(ready, stages=stages))
     return Done({"url": endpoint.plan.address.url})
 
 
