@@ -12,6 +12,7 @@ from provisioner.domain.endpoint import Change, Endpoint, Phase
 from provisioner.domain.errors import ConflictError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.traffic import Traffic
 from provisioner.endpoints.submit import new_change
 from provisioner.platform.interface import Kind
 from provisioner.platform.kinds import LEASE, POD, SCALED_OBJECT, STATEFUL_SET, VIRTUAL_CLUSTER_INSTANCE
@@ -58,6 +59,27 @@ def running(laptop: Installation) -> dict[str, int]:
     """Pods by workload."""
     pods = [name.rpartition("-")[0] for name in names(laptop, POD)]
     return {name: pods.count(name) for name in sorted(set(pods))}
+
+
+async def test_traffic_holds_as_soon_as_it_is_asked_for_and_nothing_else_is_done(laptop: Installation) -> None:
+    """GW-10"""
+    traffic = Traffic(is_open=True, balance="least-loaded", max_tokens=512)
+    wanted = Change(request=replace(endpoint().request, traffic=traffic), plan=replace(plan(), traffic=traffic))
+    row = await laptop.endpoint()
+    assert row
+    operation, changed = new_change(
+        Verb.ENDPOINT_UPDATE, row, wanted, origin=origin("traffic"), clock=laptop.clock, ids=laptop.world.ids
+    )
+    await laptop.store.operations.submit(operation, endpoint=replace(changed, request=wanted.request, plan=wanted.plan))
+    snapshot = await laptop.reconciler.publish()
+    assert snapshot
+    (route,) = snapshot.routes
+    assert (route.is_open, route.balance, route.max_tokens) == (True, "least-loaded", 512)
+    done = await laptop.finish(operation.id)
+    after = await laptop.endpoint()
+    assert done.state is OperationState.SUCCEEDED, done
+    assert after and (after.plan, after.change, after.phase) == (wanted.plan, None, Phase.READY)
+    assert laptop.platform.effects == []
 
 
 async def test_new_revision_is_proven_beside_the_old_one_and_takes_its_place(laptop: Installation) -> None:
