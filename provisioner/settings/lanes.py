@@ -55,7 +55,8 @@ _PORTS = {"http": 80, "https": 443}
 
 def check_spelling(environ: Environ) -> None:
     """RejectedError for a setting of a lane that there is none of: nobody would miss what it says. Other programs'
-    variables are left alone, unless one names a URL for a backend or is all but a lane's."""
+    variables are left alone, those too with which Kubernetes tells pods of a Service `backend-general`, unless one
+    names a URL for a backend or is all but a lane's."""
     for name in sorted(environ):
         if _is_key_itself(name):
             raise RejectedError(
@@ -67,7 +68,7 @@ def check_spelling(environ: Environ) -> None:
             lane = name.removeprefix(prefix).removesuffix(suffix)
             if name != f"{prefix}{lane}{suffix}" or lane.lower() in LANES:
                 continue
-            near = get_close_matches(lane, [one.upper() for one in LANES], 1, _ALIKE)
+            near = lane.isalpha() and get_close_matches(lane, [one.upper() for one in LANES], 1, _ALIKE)
             if near or (prefix == "BACKEND_" and values.split_url(environ.get(name, ""))):
                 meant = f"did you mean {prefix}{near[0]}{suffix}? " if near else ""
                 raise RejectedError(

@@ -96,8 +96,11 @@ def test_bad_setting_stops_the_start_with_its_name(variable: str, value: str) ->
 
 
 def test_variables_of_other_programs_are_left_alone(controlled: Mapping[str, str]) -> None:
-    """Kubernetes tells every pod of the services in its namespace, for example of one called `backend`."""
+    """Kubernetes tells every pod of the services in its namespace, for example of `backend` and `backend-general`."""
     others = {
+        "BACKEND_GENERAL_SERVICE_HOST": "10.0.0.8",
+        "BACKEND_GENERAL_PORT": "tcp://10.0.0.8:80",
+        "MODELS_EMBEDDING_PORT": "tcp://10.0.0.8:80",
         "BACKEND_SERVICE_HOST": "10.0.0.7",
         "BACKEND_PORT": "tcp://10.0.0.7:80",
         "BACKEND_PORT_80_TCP": "tcp://10.0.0.7:80",
