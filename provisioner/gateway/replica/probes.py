@@ -155,10 +155,12 @@ class Probes:
 
     async def _examine(self, probe: Probe) -> None:
         """Decides whether a suspect stays: its pages, and one real request."""
-        await self._look(probe)
-        if probe.replica.health.is_suspect and self._is_current(probe):
-            await self._prove(probe)
-        probe.examined_at = asyncio.get_running_loop().time()
+        try:
+            await self._look(probe)
+            if probe.replica.health.is_suspect and self._is_current(probe):
+                await self._prove(probe)
+        finally:
+            probe.examined_at = asyncio.get_running_loop().time()
 
     async def _prove(self, probe: Probe) -> None:
         reason = await _bounded(probe.prove(), self._proof_seconds, "Proof")
