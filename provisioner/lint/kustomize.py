@@ -22,12 +22,14 @@ from provisioner.lint.kustomize_checks import (
     container_names,
     identities,
     left_out,
+    lost_files,
     lost_paths,
     merged_from_nothing,
     misplaced,
     renames,
     repeated,
     unlisted_message,
+    unpinned,
 )
 from provisioner.lint.kustomize_fields import field_faults, listed
 from provisioner.lint.kustomize_names import lost_references
@@ -114,6 +116,7 @@ class Kustomizations:
         is_whole = not look(document.value, "helmCharts") and not look(document.value, "generators")
         for path, written in listed(document.value):
             if _REMOTE.search(written):
+                self._note_all("kustomization-remote-unpinned", document, unpinned(path, written))
                 foreign.append((path, f"{shown(written)} is not fetched here"))
                 is_whole = False
                 continue
@@ -138,6 +141,7 @@ class Kustomizations:
                 foreign.append((path, f"{shown(written)} is outside of what is linted"))
                 is_whole = False
         self._note_foreign(document, folder, foreign)
+        self._note_all("kustomization-missing-resource", document, lost_files(document.value, folder, self.files))
         made = {id(one) for one in generated}
         if is_whole and not self._renaming:
             before = [one for one in found if id(one) not in made]

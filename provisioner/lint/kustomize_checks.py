@@ -5,11 +5,13 @@ out. Each finding is a place in the kustomization or a file, and words about it.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
+from provisioner.domain.finding import nearest_name
 from provisioner.lint.document import Document
 from provisioner.lint.merging import unfit
 from provisioner.lint.values import items, mapping, text
@@ -115,3 +117,41 @@ def lost_paths(path: FieldPath, chosen: Iterable[Object], patch: Any) -> Iterato
         if (lost := unfit(one.value, patch)) is not None:
             message = f"patching {one.title}: it has nothing at this path: {shown(lost[1])}"
             yield path, message, "correct the path, or `add` what is above it first"
+
+
+def lost_files(value: Any, folder: str, files: frozenset[str]) -> Iterator[Fault]:
+    """Files that generators read and that are not there; those of Secrets may come from elsewhere, but not misspelt."""
+    here = [posixpath.relpath(name, folder) for name in files if name.startswith(f"{folder}/")]
+    for path, written in _generator_files(value):
+        place = posixpath.normpath(posixpath.join(folder, written))
+        if place in files or place.startswith("..") or posixpath.basename(written).startswith("."):
+            continue
+        near = nearest_name(written, here)
+        is_inside = any(name.startswith(f"{posixpath.dirname(place)}/") for name in files)
+        if near or (path[0] == "configMapGenerator" and is_inside):
+            message = f"generating from a file: there is none such: {shown(written)}"
+            yield path, message, f"did you mean `{near}`?" if near else "correct the path, or add the file"
+
+
+def _generator_files(value: Any) -> Iterator[tuple[FieldPath, str]]:
+    for field in ("configMapGenerator", "secretGenerator"):
+        for path, item in items(value, field):
+            for part in ("files", "envs"):
+                for place, written in items(item, part):
+                    if isinstance(written, str) and written:
+                        name = written.rpartition("=")[2] if part == "files" else written
+                        yield (*path, *place), name
+            if single := text(item, "env"):
+                yield (*path, "env"), single
+
+
+_MOVING = re.compile(r"[?&](?:ref|version)=(?:main|master|HEAD|develop|dev|latest)(?:&|$)")
+_PINNED = re.compile(r"[?&](?:ref|version)=")
+
+
+def unpinned(path: FieldPath, written: str) -> Iterator[Fault]:
+    """A base from elsewhere that changes when somebody pushes to it."""
+    is_git = not written.endswith((".yaml", ".yml", ".json"))
+    if _MOVING.search(written) or (is_git and not _PINNED.search(written)):
+        message = f"reading kustomization: what it builds upon moves: {shown(written)}"
+        yield path, message, "name a tag or a commit: `?ref=v1.2.3`"

@@ -125,6 +125,7 @@ def references(world: World) -> tuple[Reference, ...]:
     found += _of_authentications(world)
     found += _of_stores(world)
     found += _of_security_policies(world)
+    found += _of_hosts(world)
     return tuple(item for item in found if item.name and not has_hole(item.name))
 
 
@@ -157,6 +158,13 @@ def _of_stores(world: World) -> Iterator[Reference]:
         for path in _ACCOUNT_OF_STORE:
             place = ("spec", "provider", *path)
             yield Reference(found, place, "ServiceAccount", _name(found.value, *place))
+
+
+def _of_hosts(world: World) -> Iterator[Reference]:
+    """The credentials of bare-metal hosts' controllers, in the host's own namespace."""
+    for host in world.of_kind("BareMetalHost"):
+        path = ("spec", "bmc", "credentialsName")
+        yield Reference(host, path, "Secret", _name(host.value, *path))
 
 
 def _of_security_policies(world: World) -> Iterator[Reference]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from provisioner.lint.joins.selectors import Selector, equality, pod_labels
-from provisioner.lint.values import look
+from provisioner.lint.values import items, look, text, whole
 from provisioner.lint.world import Object, PodTemplate, World
 
 
@@ -42,3 +42,15 @@ def services_of(world: World, pod: PodTemplate) -> Iterator[Object]:
             for service, found in by_space.get(space, ()):
                 if found.matches(pod_labels(pod)):
                     yield service
+
+
+_SERVE_PORT = 8000
+"""Ray Serve's, where no port of the containers is called `serve`."""
+
+
+def serve_ports(found: Object) -> list[int]:
+    """The ports to which the Service of a RayService leads that KubeRay makes for requests."""
+    path = ("spec", "rayClusterConfig", "headGroupSpec", "template", "spec", "containers")
+    ports = (item for place, _ in items(found.value, *path) for _, item in items(found.value, *place, "ports"))
+    named = [whole(item, "containerPort") for item in ports if text(item, "name") == "serve"]
+    return [number for number in named if number is not None] or [_SERVE_PORT]

@@ -6,14 +6,15 @@ for annotations.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from provisioner.domain.finding import Severity
+from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.applications import Source, applications
-from provisioner.lint.joins.deliveries import tree_of
+from provisioner.lint.joins.deliveries import deliveries, tree_of
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import look, mapping, text
-from provisioner.lint.world import World
+from provisioner.lint.values import has_hole, items, literal, look, mapping, text
+from provisioner.lint.world import Object, World
 
 _HELM = "--enable-helm"
 _LONG = frozenset(["kube-prometheus-stack", "prometheus-operator-crds", "kserve-crd", "kuberay-operator", "keda"])
@@ -73,3 +74,55 @@ def _leaves_definitions_out(source: Source) -> bool:
     helm = mapping(source.value, "helm")
     values = [look(helm, "valuesObject", "crds", name) for name in ("enabled", "install")]
     return helm.get("skipCrds") is True or False in values or "crds:" in (text(helm, "values") or "")
+
+
+@rule("application-patch-matches-nothing", Severity.ERROR)
+def application_patch_matches_nothing(world: World) -> Iterator[Hit]:
+    """A patch in an Application is about an object that its kustomization does not build.
+
+    `kustomize.patches` of a source are patches like those of a kustomization: a target that selects nothing is left
+    out without a word. Only said when the Application's folder is below the linted path and all of it is seen.
+    """
+    for app, delivery in deliveries(world):
+        for source in app.sources if delivery.is_whole and not delivery.is_renamed and len(app.sources) == 1 else ():
+            for path, item in items(source.value, "kustomize", "patches"):
+                kind, name = literal(item, "target", "kind"), literal(item, "target", "name")
+                if not (kind or name) or has_hole(look(item, "target", "name")):
+                    continue
+                if not any(_is_meant(found, kind, name) for found in delivery.objects):
+                    near = nearest_name(name or "", [one.name for one in delivery.objects if one.kind == kind])
+                    message = f"patching what application `{app.name}` delivers: there is none such: `{kind} {name}`"
+                    fix = f"did you mean {near}?" if near else "correct kind and name of the target"
+                    yield Hit(at=app.at, path=(*source.path, *path, "target"), message=message, fix=fix)
+
+
+def _is_meant(found: Object, kind: str | None, name: str | None) -> bool:
+    """Whether a target's kind and name, which is a pattern, fit an object."""
+    try:
+        return kind in (None, found.kind) and (name is None or re.fullmatch(name, found.name) is not None)
+    except re.error:
+        return True
+
+
+@rule("application-namespace-not-created", Severity.WARNING)
+def application_namespace_not_created(world: World) -> Iterator[Hit]:
+    """An Application creates one namespace and delivers into another one, which nobody creates.
+
+    `CreateNamespace=true` makes the namespace of `destination.namespace` only; what a kustomization or the manifests
+    say about theirs wins over it. The sync fails with `namespaces "…" not found` unless somebody made it by hand.
+    """
+    made = {found.name for found in world.of_kind("Namespace")}
+    made |= {app.namespace or "" for app in applications(world)}
+    for app, delivery in deliveries(world):
+        if app.options.get("CreateNamespace") != "true" or not app.namespace:
+            continue
+        spaces = sorted(
+            {found.namespace for found in delivery.objects if found.namespace and found.kind != "Application"}
+        )
+        lost = [
+            one for one in spaces if one not in made and not one.startswith(("kube-", "default")) and not has_hole(one)
+        ]
+        if lost and app.namespace not in spaces:
+            message = f"creating namespace of application `{app.name}`: it delivers into another one: `{lost[0]}`"
+            fix = f"write `namespace: {lost[0]}` as its destination, or deliver the Namespace"
+            yield Hit(at=app.at, path=app.at_path("destination", "namespace"), message=message, fix=fix)

@@ -57,6 +57,8 @@ def _why_many(written: str) -> str | None:
 _NEEDED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "aws-sqs-queue": (("queueURL",), ("awsRegion",)),
     "azure-servicebus": (("queueName", "topicName"),),
+    "external": (("scalerAddress",),),
+    "external-push": (("scalerAddress",),),
     "gcp-pubsub": (("subscriptionName", "topicName"),),
     "kafka": (("bootstrapServers",), ("consumerGroup",)),
     "kubernetes-workload": (("podSelector",), ("value",)),
@@ -88,7 +90,9 @@ def scaler_trigger_lacks_setting(world: World) -> Iterator[Hit]:
             for names in _NEEDED.get(literal(item, "type") or "", ()):
                 given = any(metadata.get(f"{name}{end}") not in (None, "") for name in names for end in ("", "FromEnv"))
                 if not given and not _from_authentication(item):
-                    message = f"scaling {found.name}: a {item['type']} trigger needs metadata.`{' or '.join(names)}`"
+                    message = (
+                        f"scaling {found.name}: a trigger of type {item['type']} needs metadata.`{' or '.join(names)}`"
+                    )
                     yield Hit(at=found, path=(*path, "metadata"), message=message, fix=f"add {names[0]}")
 
 

@@ -124,6 +124,27 @@ def expression_malformed(world: World) -> Iterator[Hit]:
             yield Hit(at=found, path=path, message=message, fix="correct the expression")
 
 
+_NO_BOOL = re.compile(r"\.(?:size|sum|min|max|map|filter|lowerAscii|upperAscii|join|split|trim)\([^()]*\)\s*$")
+_DECIDES = re.compile(r"[=<>!&|?]|\bin\b")
+
+
+@rule("expression-decides-nothing", Severity.ERROR)
+def expression_decides_nothing(world: World) -> Iterator[Hit]:
+    """A validation or a condition of a policy gives a number, a text or a list, not true or false.
+
+    The API server refuses the policy: `must evaluate to bool`.
+    """
+    for found in world.of_kind(*_POLICIES):
+        for field in ("validations", "matchConditions"):
+            for path, item in items(found.value, "spec", field):
+                written = text(item, "expression")
+                bare = _STRINGS.sub('""', written or "").strip()
+                if written and not has_hole(written) and _NO_BOOL.search(bare) and not _DECIDES.search(bare):
+                    message = f"compiling expression: it gives no true or false: {shown(written)}"
+                    place = (*path, "expression")
+                    yield Hit(at=found, path=place, message=message, fix="compare it with something")
+
+
 _VARIABLE = re.compile(r"(?<![\w.])variables\.\??(\w+)")
 
 

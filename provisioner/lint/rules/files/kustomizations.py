@@ -79,6 +79,16 @@ def merges_nothing(world: World) -> Iterator[Hit]:
     yield from hits(world, "kustomization-merges-nothing")
 
 
+@rule("kustomization-remote-unpinned", Severity.WARNING)
+def remote_unpinned(world: World) -> Iterator[Hit]:
+    """A kustomization builds upon a repository without naming a tag or commit.
+
+    Two builds of one commit of yours differ, and a push of strangers is rolled out by the next sync. Name one by
+    `?ref=`.
+    """
+    yield from hits(world, "kustomization-remote-unpinned")
+
+
 @rule("kustomization-unknown-field", Severity.ERROR)
 def unknown_field(world: World) -> Iterator[Hit]:
     """A kustomization has a field that kustomize does not know.

@@ -111,6 +111,27 @@ def mig_config_unknown(world: World) -> Iterator[Hit]:
                 yield Hit(at=at, path=path, message=message, fix=fix)
 
 
+@rule("mig-slices-not-cut", Severity.ERROR)
+def mig_slices_not_cut(world: World) -> Iterator[Hit]:
+    """Pods ask for slices of a size into which no node of the folder cuts its GPUs.
+
+    A node's label `nvidia.com/mig.config` says how: `all-1g.10gb` makes slices of 1g.10gb and no others. The pods stay
+    Pending. Said where every such label of the folder's nodes is one of the `all-…` of one size.
+    """
+    configs = {node.labels[_LABEL] for node in world.of_kind("Node") if _LABEL in node.labels}
+    cut = {config.removeprefix("all-") for config in configs}
+    if not cut or any(not config.startswith("all-") or not _PROFILE.fullmatch(config[4:]) for config in configs):
+        return
+    for pod in every_pod(world):
+        for container in pod.containers:
+            for name in mapping(container.value, "resources", "limits"):
+                profile = name.removeprefix(_MIG) if isinstance(name, str) and name.startswith(_MIG) else None
+                if profile and profile not in cut and not has_hole(profile):
+                    message = f"placing pod: the nodes here are cut into {', '.join(sorted(cut))}, not `{profile}`"
+                    path = (*container.path, "resources", "limits", name)
+                    yield Hit(at=pod.owner, path=path, message=message, fix="ask for such a slice, or cut a node so")
+
+
 @rule("mig-geometry-impossible", Severity.ERROR)
 def mig_geometry_impossible(world: World) -> Iterator[Hit]:
     """A MIG configuration cuts a GPU into more than there is of it.

@@ -54,6 +54,21 @@ def project_template_group(world: World) -> Iterator[Hit]:
                     yield Hit(at=project, path=(*path, "kind"), message=message, fix=unknown_name_hint(kind, kinds))
 
 
+@rule("project-default-template-twice", Severity.WARNING)
+def project_default_template_twice(world: World) -> Iterator[Hit]:
+    """A Project has two default templates of one kind.
+
+    `isDefault` says which template is taken where nobody names one; with two of them it is not said.
+    """
+    for project in world.of_kind("Project"):
+        first: dict[str, str] = {}
+        for path, item in items(project.value, "spec", "allowedTemplates"):
+            kind, name = literal(item, "kind") or "", literal(item, "name") or ""
+            if look(item, "isDefault") is True and first.setdefault(kind, name) != name:
+                message = f"choosing default template: `{first[kind]}` is it already, and so is `{name}`"
+                yield Hit(at=project, path=(*path, "isDefault"), message=message, fix="leave one default for each kind")
+
+
 @rule("project-node-type-form", Severity.ERROR)
 def project_node_type_form(world: World) -> Iterator[Hit]:
     """A Project allows node types by names that match nothing.

@@ -121,8 +121,12 @@ def picker_may_not_read(world: World) -> Iterator[Hit]:
     ready, and the gateway has nobody to ask. Said where the folder shows all roles that its account is bound to.
     """
     for pod, _ in _pickers(world):
-        account = text(pod.spec, "serviceAccountName")
-        roles = _roles(world, account, pod.namespace) if account else None
+        account = text(pod.spec, "serviceAccountName") or "default"
+        roles = _roles(world, account, pod.namespace)
+        if roles is None and account == "default" and _grants_others(world, pod.namespace):
+            message = "picking endpoints: the account `default` may not read pods and pools, another may"
+            path = (*pod.path, "spec")
+            yield Hit(at=pod.owner, path=path, message=message, fix="set serviceAccountName")
         for resource in ("pods", "inferencepools") if roles else ():
             granted = _verbs(roles or (), resource)
             lacks = [verb for verb in ("get", "list", "watch") if verb not in granted and "*" not in granted]
@@ -147,6 +151,16 @@ def _roles(world: World, account: str, namespace: str | None) -> tuple[Object, .
             return None
         found.append(role)
     return tuple(found) or None
+
+
+def _grants_others(world: World, namespace: str | None) -> bool:
+    """Whether accounts of a namespace are bound to a role about pools, and the default one is not among them."""
+    names: set[str | None] = set()
+    for binding in world.of_kind("RoleBinding", "ClusterRoleBinding"):
+        role = world.find("Role", text(binding.value, "roleRef", "name") or "", namespace=namespace)
+        if role is not None and _verbs((role,), "inferencepools"):
+            names |= {text(item, "name") for _, item in items(binding.value, "subjects")}
+    return bool(names) and "default" not in names
 
 
 def _verbs(roles: tuple[Object, ...], resource: str) -> set[str]:
@@ -209,3 +223,28 @@ def inference_objective_without_pool(world: World) -> Iterator[Hit]:
             message = f"ordering requests: the namespace has no InferencePool `{name}`"
             fix = f"did you mean {near}?" if near else f"write one of: {', '.join(names)}"
             yield Hit(at=found, path=("spec", "poolRef", "name"), message=message, fix=fix)
+
+
+_HEALTH = re.compile(r"^--?grpc-?[hH]ealth-?[pP]ort(?:=(\d{1,5}))?$")
+_HEALTH_PORT = 9003
+
+
+@rule("picker-probe-on-other-port", Severity.ERROR)
+def picker_probe_on_other_port(world: World) -> Iterator[Hit]:
+    """A probe asks an endpoint picker for its health at a port where it does not answer.
+
+    gRPC health is answered at `--grpc-health-port`, 9003 where nobody says otherwise. The picker never becomes ready.
+    """
+    for pod, container in _pickers(world):
+        words = [str(item) for part in ("command", "args") for _, item in items(container.value, part)]
+        port = _HEALTH_PORT
+        for position, word in enumerate(words):
+            found = _HEALTH.match(word)
+            told = (found[1] or "".join(words[position + 1 : position + 2])) if found else ""
+            port = int(told) if told.isascii() and told.isdigit() and len(told) < 6 else port
+        for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+            asked = whole(container.value, name, "grpc", "port")
+            if asked is not None and asked != port:
+                message = f"reading {name}: the picker answers for its health on {port}, not on `{asked}`"
+                path = (*container.path, name, "grpc", "port")
+                yield Hit(at=pod.owner, path=path, message=message, fix=f"write {port}, or change --grpc-health-port")

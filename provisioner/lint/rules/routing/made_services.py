@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.services import serve_ports
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.routing._routes import backends, hostnames, routes
 from provisioner.lint.values import has_hole, items, look, text, texts, whole
@@ -120,3 +121,20 @@ def _target(service: Object, number: int | None) -> int | None:
             target = look(item, "targetPort") or number
             return target if isinstance(target, int) else _NAMED.get(str(target), number)
     return number
+
+
+@rule("route-to-ray-serve-port", Severity.ERROR)
+def route_to_ray_serve_port(world: World) -> Iterator[Hit]:
+    """A route leads to Ray Serve's Service on a port that it does not have.
+
+    KubeRay gives `<name>-serve-svc` the port called `serve` of the containers, 8000 where none is called so. The route
+    gets ResolvedRefs False, and each request is answered with 500.
+    """
+    for one in _all(world):
+        maker = world.find("RayService", one.name.removesuffix("-serve-svc"), namespace=one.namespace)
+        if maker is None or not one.name.endswith("-serve-svc") or not isinstance(one.port, int):
+            continue
+        ports = serve_ports(maker)
+        if one.port not in ports and world.find("Service", one.name, namespace=one.namespace) is None:
+            message = f"routing to {maker.title}: its Service has no port `{one.port}`"
+            yield Hit(at=one.at, path=one.path, message=message, fix=f"write {ports[0]}")

@@ -11,6 +11,7 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.scaling import replicas
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, literal, mapping
 from provisioner.lint.world import Object, PodTemplate, World
@@ -130,6 +131,23 @@ def device_claim_is_template(world: World) -> Iterator[Hit]:
             if name and not is_claim and world.find("ResourceClaimTemplate", name, namespace=pod.namespace):
                 message = f"claiming devices: the folder has a template of this name, and no claim: `{name}`"
                 fix = f"write resourceClaimTemplateName: {name}"
+                yield Hit(at=pod.owner, path=pod.at(*path, "resourceClaimName"), message=message, fix=fix)
+
+
+@rule("device-claim-shared", Severity.WARNING)
+def device_claim_shared(world: World) -> Iterator[Hit]:
+    """All replicas of a workload share one ResourceClaim, and with it the same devices.
+
+    `resourceClaimName` names one claim for all pods: they run on the one node that has its devices, and each replica
+    uses the GPU of the others. By `resourceClaimTemplateName` every pod gets a claim of its own.
+    """
+    for pod in world.pods:
+        count = replicas(world, pod.owner)
+        for path, claim in items(pod.spec, "resourceClaims") if count and count.most > 1 else ():
+            name = literal(claim, "resourceClaimName")
+            if name and not world.find("ResourceClaimTemplate", name, namespace=pod.namespace):
+                message = f"claiming devices: up to {count.most if count else 0} pods share one claim: `{name}`"
+                fix = "make a ResourceClaimTemplate of it, and name that by resourceClaimTemplateName"
                 yield Hit(at=pod.owner, path=pod.at(*path, "resourceClaimName"), message=message, fix=fix)
 
 

@@ -1,6 +1,6 @@
-"""Resource flavors of Kueue: nodes that they stand for, and who may run there.
+"""Resource flavors of Kueue: nodes that they stand for, who may run there, and checks before admission.
 
-Source: Kueue documentation, "Resource Flavor" (taints and tolerations, node labels).
+Source: Kueue documentation, "Resource Flavor" (taints and tolerations, node labels) and "Admission Check".
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from provisioner.catalog.fields import shown
-from provisioner.domain.finding import Severity
+from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.quantities import pod_total
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.scheduling._nodes import nodes, tolerated, tolerates
@@ -80,3 +80,22 @@ def kueue_flavor_without_nodes(world: World) -> Iterator[Hit]:
                 message = f"placing workloads: no node here has the flavor's label: {shown(f'{key}={value}')}"
                 fix = "correct nodeLabels, or label the nodes of the pool"
                 yield Hit(at=flavor, path=("spec", "nodeLabels", key), message=message, fix=fix)
+
+
+@rule("kueue-check-missing", Severity.ERROR)
+def kueue_check_missing(world: World) -> Iterator[Hit]:
+    """A ClusterQueue waits for an AdmissionCheck that the folder does not hold, though it holds others.
+
+    The queue stays inactive: `AdmissionCheckNotFound`, and its workloads stay suspended.
+    """
+    names = [found.name for found in world.of_kind("AdmissionCheck")]
+    for queue in world.of_kind("ClusterQueue") if names else ():
+        asked = [(path, item) for path, item in items(queue.value, "spec", "admissionChecks")]
+        listed = items(queue.value, "spec", "admissionChecksStrategy", "admissionChecks")
+        asked += [((*path, "name"), look(item, "name")) for path, item in listed]
+        for path, name in asked:
+            if isinstance(name, str) and name not in names and not has_hole(name):
+                near = nearest_name(name, names)
+                message = f"admitting workloads: there is no AdmissionCheck of this name: {shown(name)}"
+                fix = f"did you mean {near}?" if near else f"there are: {', '.join(names)}"
+                yield Hit(at=queue, path=path, message=message, fix=fix)

@@ -12,6 +12,7 @@ from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.selectors import NAMESPACE_NAME, equality, namespace_matches, selected, selector
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.security._api_resources import wrong_group
 from provisioner.lint.values import has_hole, items, literal, mapping, whole
 from provisioner.lint.world import Object, World
 
@@ -204,3 +205,40 @@ def webhook_certificate_for_other_name(world: World) -> Iterator[Hit]:
                 fix = f"add {wanted} to its dnsNames"
                 where = (*path, "clientConfig", "service")
                 yield Hit(at=found, path=where, message=message, fix=fix)
+
+
+_LONGEST_WAIT = 30
+
+
+@rule("webhook-refused", Severity.ERROR)
+def webhook_refused(world: World) -> Iterator[Hit]:
+    """A webhook has a name without a domain, or a timeout that the API server does not take.
+
+    `should be a domain with at least three segments separated by dots`; a timeout is 1 to 30 seconds. The whole
+    configuration is refused.
+    """
+    for found, path, item in _webhooks(world):
+        name, wait = literal(item, "name"), whole(item, "timeoutSeconds")
+        if name is not None and name.count(".") < 2:
+            message = f"reading webhook: its name is no domain of three parts: `{name}`"
+            yield Hit(at=found, path=(*path, "name"), message=message, fix=f"write such as {name}.example.com")
+        if wait is not None and not 1 <= wait <= _LONGEST_WAIT:
+            message = f"reading webhook: a timeout is 1 to {_LONGEST_WAIT} seconds, found `{wait}`"
+            yield Hit(at=found, path=(*path, "timeoutSeconds"), message=message, fix="write 10 or less")
+
+
+@rule("webhook-matches-nothing", Severity.ERROR)
+def webhook_matches_nothing(world: World) -> Iterator[Hit]:
+    """A webhook is about a resource that its API groups do not have.
+
+    Resources are plural and lower case (`pods`, not `Pod`), Deployments are in `apps`, pods in the core group "".
+    Nothing is checked or changed, and nothing complains.
+    """
+    for found, path, item in _webhooks(world):
+        for place, written in items(item, "rules"):
+            groups = [str(group) for group in _items(mapping(written), "apiGroups")]
+            for inner, resource in items(written, "resources"):
+                why = wrong_group(groups, resource) if isinstance(resource, str) else None
+                if why:
+                    message = f"asking webhook: nothing is matched by {shown(str(resource))}"
+                    yield Hit(at=found, path=(*path, *place, *inner), message=message, fix=why)
