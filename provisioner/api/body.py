@@ -1,4 +1,4 @@
-"""Reads the body of a request, JSON or YAML: bounded in bytes and in time, UTF-8, no duplicate names, no NaN, no
+"""Reads the body of a request, JSON or YAML: bounded in bytes, values and time, UTF-8, no duplicate names, no NaN, no
 bottomless nesting."""
 
 from __future__ import annotations
@@ -6,17 +6,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import Counter
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from provisioner.catalog.document import parse_document
+from provisioner.catalog.document import MAX_BYTES, parse_document
 from provisioner.catalog.fields import shown, validate_fields
 from provisioner.domain.errors import RejectedError
 
 MAX_BODY_BYTES = 1024 * 1024
+MAX_COMMAS = 50_000
+"""In a body of JSON: as many values it may have. The largest that somebody means are a thousand records of usage."""
+
 BODY_SECONDS = 30.0
 """How long a body may take to come: it is at most a mebibyte."""
 
@@ -29,21 +33,21 @@ _BODY = "body"
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-async def read_body(request: Request) -> bytearray:
-    """The bytes of the body. Raises RejectedError `BodyTooLarge`, before they come where the request says how many they
-    are, `BodyTooSlow`, or `UnsupportedMediaType` for one that is compressed."""
+async def read_body(request: Request, *, most: int = MAX_BODY_BYTES) -> bytearray:
+    """The bytes of the body, at most so many. Raises RejectedError `BodyTooLarge`, before they come where the request
+    says how many they are, `BodyTooSlow`, or `UnsupportedMediaType` for one that is compressed."""
     encoding = request.headers.get("Content-Encoding", _AS_IT_IS)
     if encoding.lower() != _AS_IT_IS:
         raise _unsupported("Content-Encoding", encoding, "send it as it is")
-    if int(request.headers.get("Content-Length", "0")) > MAX_BODY_BYTES:
-        raise _too_large()
+    if int(request.headers.get("Content-Length", "0")) > most:
+        raise _too_large(f"bytes than {most}")
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise _too_large()
+                if len(body) > most:
+                    raise _too_large(f"bytes than {most}")
     except TimeoutError:
         raise RejectedError(
             f"reading the body: not whole within seconds: {BODY_SECONDS:g}", reason="BodyTooSlow", hint="send it again"
@@ -55,6 +59,8 @@ async def read_json(request: Request) -> Any:
     """The JSON value of the body. Raises RejectedError `UnsupportedMediaType`, `BodyTooLarge` or `NotJson`."""
     _require_type(request, _JSON_TYPES)
     body = await read_body(request)
+    if body.count(b",") > MAX_COMMAS:
+        raise _too_large(f"values than {MAX_COMMAS}")
     try:
         return json.loads(body.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
@@ -77,7 +83,7 @@ async def read_yaml(request: Request) -> Any:
     """The value of a body in the strict YAML of our files, of which JSON is a part. Raises RejectedError with every
     finding, or `UnsupportedMediaType`."""
     _require_type(request, _YAML_TYPES)
-    body = await read_body(request)
+    body = await read_body(request, most=MAX_BYTES)
     try:
         return parse_document(body.decode("utf-8"), file=_BODY).value
     except UnicodeDecodeError as error:
@@ -119,8 +125,8 @@ def _require_type(request: Request, allowed: tuple[str, ...]) -> None:
         raise _unsupported("Content-Type", found, f"send {' or '.join(allowed)}")
 
 
-def _too_large() -> RejectedError:
-    return RejectedError(f"reading the body: more bytes than {MAX_BODY_BYTES}", reason="BodyTooLarge")
+def _too_large(what: str) -> RejectedError:
+    return RejectedError(f"reading the body: more {what}", reason="BodyTooLarge")
 
 
 def _unsupported(header: str, found: str, hint: str) -> RejectedError:
@@ -135,7 +141,8 @@ class _RefusedError(ValueError):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        name = next(name for name in value if sum(name == other for other, _ in pairs) > 1)
+        count = Counter(name for name, _ in pairs)
+        name = next(name for name in value if count[name] > 1)
         raise _RefusedError(f"a name stands twice: `{name[:80]}`")
     return value
 

@@ -9,7 +9,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -23,6 +23,9 @@ FieldPath = tuple[str | int, ...]
 """Keys and list positions from the top of a document."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+MOST_FINDINGS = 100
+"""Findings about one value that are told one by one: whoever sends nonsense by the megabyte gets no more of it back."""
 
 _MAX_SHOWN = 80
 
@@ -44,7 +47,8 @@ def shown(value: object) -> str:
 def validate_fields(
     model: type[ModelT], value: Any, *, place: Callable[[FieldPath], tuple[str | None, int | None]] | None = None
 ) -> ModelT | tuple[Finding, ...]:
-    """The model made from plain JSON values, or every finding. `place` tells file and line of a field."""
+    """The model made from plain JSON values, or every finding, the first hundred one by one. `place` tells file and
+    line of a field."""
     try:
         text = json.dumps(value)
     except (ValueError, RecursionError):  # a whole number of thousands of digits, or depth without end
@@ -55,16 +59,19 @@ def validate_fields(
         # Through JSON, where strict mode takes a list for a tuple and a string for an enumeration.
         return model.model_validate_json(text)
     except ValidationError as error:
-        details = list(_causes(error.errors(include_url=False)))
-        return tuple(_finding(model, detail, *(place(_path(detail)) if place else (None, None))) for detail in details)
+        details = _causes(error.errors(include_url=False))
+        told = details[:MOST_FINDINGS]
+        findings = [_finding(model, detail, *(place(_path(detail)) if place else (None, None))) for detail in told]
+        if left := len(details) - len(told):
+            message, hint = f"reading value: wrong in as many more places: {left}", "put these right first"
+            findings.append(Finding(reason="MoreFindings", message=message, hint=hint))
+        return tuple(findings)
 
 
-def _causes(details: list[ErrorDetails]) -> Iterator[ErrorDetails]:
+def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
     """The complaints without those about the length of a list that is only short because an item was refused."""
-    for detail in details:
-        inner = any(other["loc"][: len(detail["loc"])] == detail["loc"] for other in details if other is not detail)
-        if not (detail["type"] == "too_short" and inner):
-            yield detail
+    around = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
+    return [detail for detail in details if not (detail["type"] == "too_short" and detail["loc"] in around)]
 
 
 def _path(detail: ErrorDetails) -> FieldPath:

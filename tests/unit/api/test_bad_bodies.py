@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from provisioner.api import body as read_bodies
-from provisioner.api.body import MAX_BODY_BYTES
+from provisioner.api.body import MAX_BODY_BYTES, MAX_COMMAS
 from provisioner.api.services import Services
 from provisioner.catalog.written import document_of
 from provisioner.domain.ids import RandomIds
@@ -37,6 +37,13 @@ BAD: dict[str, tuple[str, bytes, set[int]]] = {
     "a number beyond every float": (JSON, b'{"name": 1e999}', {400, 422}),
     "no number": (JSON, b'{"name": NaN}', {400}),
     "a name that stands twice": (JSON, b'{"name": "a", "name": "b"}', {400}),
+    "values without end": (JSON, b'{"name": [' + b"0," * MAX_COMMAS + b"0, 0]}", {413}),
+    "fields without end": (JSON, b"{" + b",".join(b'"f%d":0' % n for n in range(3_000)) + b"}", {422}),
+    "a name that stands twice at the end": (
+        JSON,
+        b'{%s,"z":0,"z":0}' % b",".join(b'"f%d":0' % n for n in range(3_000)),
+        {400},
+    ),
     "a field that nobody knows": (JSON, b'{"nobodyKnows": 1}', {422}),
 }
 
