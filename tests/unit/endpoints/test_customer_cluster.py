@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provisioner.domain.conditions import Stage, StageName, update_stages
-from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.endpoint import Change, Endpoint, Phase
 from provisioner.domain.ids import EndpointId
-from provisioner.domain.operation import OperationState
+from provisioner.domain.operation import OperationState, Verb
 from provisioner.endpoints.customer_cluster import is_last
-from provisioner.platform.kinds import NODE_CLAIM
+from provisioner.platform.kinds import NODE_CLAIM, VIRTUAL_CLUSTER_TEMPLATE
 from tests.store.examples import NOON, endpoint, plan
-from tests.unit.endpoints.installation import installation
+from tests.unit.endpoints.changes import another
+from tests.unit.endpoints.installation import ENDPOINT, installation
 
 
 def member(number: int) -> Endpoint:
@@ -70,3 +71,22 @@ async def test_the_projects_quota_counts_the_nodes_that_others_have(tmp_path: Pa
         assert (done.state, done.reason) == (OperationState.FAILED, "QuotaExceeded"), done
         assert "needed 4" in done.message
         assert laptop.effects == []
+
+
+async def test_a_change_of_one_endpoint_leaves_the_tenant_cluster_as_it_is(tmp_path: Path) -> None:
+    """Ledger: LIF-05. Not even a new version of the tier reaches it: that would restart what serves the others."""
+    own = replace(member(1).plan, endpoint=ENDPOINT)
+    own = replace(own, placement=replace(own.placement, parameters={"namespace": "inference", "tenant": "acme"}))
+    async with installation(tmp_path) as laptop:
+        await laptop.finish(await laptop.submit_create(own))
+        laptop.platform.effects.clear()
+        runtime = replace(another().plan.runtime, max_replicas=2)
+        placement = replace(own.placement, template_version="1.0.1")
+        template = laptop.platform.cluster.objects[VIRTUAL_CLUSTER_TEMPLATE.kind, None, "tenantry-dedicated"]
+        template["spec"]["versions"].append({"version": "1.0.1"})
+        change = Change(request=another().request, plan=replace(own, runtime=runtime, placement=placement))
+        done = await laptop.finish(await laptop.submit_change(Verb.ENDPOINT_UPDATE, change))
+        assert done.state is OperationState.SUCCEEDED, done
+        assert not [effect for effect in laptop.platform.effects if "VirtualClusterInstance" in effect]
+        snapshot = await laptop.store.snapshots.current()
+        assert snapshot and snapshot.routes[0].upstream_model == "other-name"
