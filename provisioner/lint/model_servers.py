@@ -22,6 +22,8 @@ from provisioner.lint.server_kinds import ENGINES, EngineKind, Profile
 from provisioner.lint.values import is_known, items, look, mapping, text, whole
 from provisioner.lint.world import Container, PodTemplate, World
 
+_POSITIONAL = frozenset((EngineKind.VLLM, EngineKind.TRTLLM))
+"""Engines that take their model as a word of its own."""
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
@@ -185,7 +187,7 @@ class Engine:
     def model(self) -> str | None:
         """What it loads: a hub name or a path."""
         given = self.value("model")
-        if given is None and self.kind is EngineKind.VLLM and self.find("model") is None:
+        if given is None and self.kind in _POSITIONAL and self.find("model") is None:
             given = next((word.text for word in self.others if word in (self.words[0], self.words[-1])), None)
         return given
 

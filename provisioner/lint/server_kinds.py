@@ -28,6 +28,7 @@ class EngineKind(StrEnum):
     TRITON = "Triton"
     NIM = "NIM"
     OLLAMA = "Ollama"
+    TRTLLM = "TensorRT-LLM"
 
 
 _NO_SERVER = (
@@ -292,6 +293,21 @@ ENGINES: Mapping[EngineKind, Profile] = {
         paths=frozenset(("/v2/health/live", "/v2/health/ready", "/v2", "/metrics")),
         startup_seconds=10,
         metric_prefix="nv_",
+    ),
+    EngineKind.TRTLLM: Profile(
+        images=(),
+        programs=(("trtllm-serve", "serve"), ("trtllm-serve",)),
+        port=8000,
+        host="localhost",
+        flags={
+            "host": ("--host",),
+            "port": ("--port",),
+            "tensor": ("--tp-size",),
+            "pipeline": ("--pp-size",),
+            "context": ("--max-seq-len",),
+        },
+        switches=frozenset(("--trust-remote-code", "--enable-chunked-prefill")),
+        paths=frozenset(("/health", "/health_generate", "/v1/models", "/version", "/metrics", "/prometheus/metrics")),
     ),
     EngineKind.OLLAMA: Profile(
         images=("ollama/ollama",),

@@ -142,6 +142,16 @@ _TRITON = _long(
     vertex-ai-port vertex-ai-thread-count
     """
 )
+_TRTLLM = _long(
+    """
+    backend chat-template cluster-size config custom-module-dirs ep-size enable-chunked-prefill extra-llm-api-options
+    fail-fast-on-attention-window-too-large free-gpu-memory-fraction gpus-per-node help host
+    kv-cache-free-gpu-memory-fraction log-level max-batch-size max-beam-width max-num-tokens max-seq-len
+    media-io-kwargs metadata-server-config-file moe-cluster-parallel-size moe-expert-parallel-size
+    num-postprocess-workers otlp-traces-endpoint port pp-size reasoning-parser revision served-model-name server-role
+    tokenizer tool-parser tp-size trust-remote-code
+    """
+)
 _MISTRALRS = _long(
     """
     adapters-path arch calibration-file chat-template cpu device-layers disable-mcp-tools
@@ -161,6 +171,7 @@ FLAGS: Mapping[EngineKind, frozenset[str]] = {
     EngineKind.TGI: _TGI,
     EngineKind.TEI: _TEI,
     EngineKind.TRITON: _TRITON,
+    EngineKind.TRTLLM: _TRTLLM,
     EngineKind.MISTRALRS: _MISTRALRS,
 }
 """Engine -> its long flags. A flag outside of them may be newer; it is a mistake where it looks like one of them, or is
@@ -277,6 +288,7 @@ WORDS: Mapping[EngineKind, Mapping[str, frozenset[str]]] = {
     EngineKind.LLAMA_CPP: _LLAMA_CPP_WORDS,
     EngineKind.MISTRALRS: _MISTRALRS_WORDS,
     EngineKind.TEI: {"--dtype": _words("float16 float32"), "--pooling": _words("cls last-token mean splade")},
+    EngineKind.TRTLLM: {"--backend": _words("_autodeploy cpp pytorch tensorrt trt")},
     EngineKind.TRITON: {"--model-control-mode": _words("explicit none poll")},
 }
 """Engine -> flag -> the words that it takes."""

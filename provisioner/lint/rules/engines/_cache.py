@@ -24,6 +24,7 @@ _HUB_ENGINES = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
 BARE_IMAGES = (
     *("vllm/vllm-openai", "lmsysorg/sglang", "huggingface/text-generation-inference", "ggml-org/llama.cpp"),
     *("ggerganov/llama.cpp", "ericlbuehler/mistral.rs", "nvidia/tritonserver", "huggingface/text-embeddings-inference"),
+    "nvidia/tensorrt-llm",
 )
 """Images that hold an engine and nothing else: no weights, adapters, templates or certificates."""
 

@@ -10,6 +10,7 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.model_servers import Engine, Flag, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._cache import BARE_IMAGES
+from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, text
 from provisioner.lint.world import POD_TEMPLATES, World
 
@@ -69,3 +70,20 @@ def engine_file_not_mounted(world: World) -> Iterator[Hit]:
                 message = f"loading for {engine.kind}: nothing is mounted at `{path}`"
                 fix = "mount the volume that holds it there, or correct the path"
                 yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix=fix)
+
+
+@rule("llama-model-is-no-file", Severity.ERROR)
+def llama_model_is_no_file(world: World) -> Iterator[Hit]:
+    """llama.cpp is told to load a repository's name as a file.
+
+    `--model` takes the path of a GGUF file; a repository of the hub is given by `-hf`, and must hold GGUF files. The
+    server ends with `failed to open GGUF file`.
+    """
+    for engine in engines(world):
+        flag = engine.find("--model") or engine.find("-m")
+        value = flag.value if flag is not None and engine.kind is EngineKind.LLAMA_CPP else None
+        is_name = value is not None and re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", value) is not None
+        if flag is not None and value is not None and is_name and ".gguf" not in value.lower():
+            message = f"loading for {engine.kind}: --model takes a GGUF file, found `{value}`"
+            fix = "write the path of the file, or use -hf"
+            yield Hit(at=engine.pod.owner, path=flag.path, message=message, fix=fix)

@@ -126,7 +126,9 @@ def download_on_read_only_mount(world: World) -> Iterator[Hit]:
         for path, item in items(container.value, "volumeMounts"):
             where = (literal(item, "mountPath") or "").rstrip("/")
             is_inside = where and (place == where or place.startswith(f"{where}/"))
-            if is_inside and look(item, "readOnly") is True:
+            volume = volumes(pod).get(literal(item, "name") or "")
+            is_closed = look(volume, "persistentVolumeClaim", "readOnly") is True
+            if is_inside and (is_closed or look(item, "readOnly") is True):
                 message = f"downloading to `{place}`: the volume is mounted read-only"
                 at = (*container.path, *path, "readOnly")
                 yield Hit(at=pod.owner, path=at, message=message, fix="mount it writable here")

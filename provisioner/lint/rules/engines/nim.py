@@ -13,12 +13,14 @@ from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._cache import Mount, holds, mounts
 from provisioner.lint.server_kinds import EngineKind
-from provisioner.lint.values import items, literal, look, text
+from provisioner.lint.values import items, literal, look, mapping, text
 from provisioner.lint.world import World, same_namespace
 
 _KEY = "NGC_API_KEY"
 _ALIKE = re.compile(r"NGC.*KEY|NVIDIA_API_KEY|NIM_API_KEY|NGC_TOKEN")
 _CACHE = "/opt/nim/.cache"
+_GPU = "nvidia.com/gpu"
+_GPU_SLIPS = ("nvidia.com/gpus", "nvidia/gpu", "nvidia.com.gpu", "gpu")
 _PARALLEL = ("spec", "source", "ngc", "model", "tensorParallelism")
 _FOR_CACHE = re.compile(r"(?i)cache|model|nim|weights")
 _KEPT = ("persistentVolumeClaim", "hostPath", "nfs", "csi", "ephemeral")
@@ -136,3 +138,18 @@ def nim_profile_needs_more_gpus(world: World) -> Iterator[Hit]:
             message = f"starting NIM: the cached profile is for {need} GPUs, the service gets `{given}`"
             path = ("spec", "resources", "limits", "nvidia.com/gpu")
             yield Hit(at=found, path=path, message=message, fix=f"give it {need}, or cache the profile for {given}")
+
+
+@rule("nim-resource-misspelt", Severity.ERROR)
+def nim_resource_misspelt(world: World) -> Iterator[Hit]:
+    """A NIMService asks for a resource whose name is nearly that of GPUs.
+
+    No node has it: the pods stay Pending.
+    """
+    for found in world.of_kind("NIMService"):
+        for part in ("limits", "requests"):
+            for name in mapping(found.value, "spec", "resources", part):
+                if name in _GPU_SLIPS:
+                    message = f"starting NIM: no node has a resource `{name}`"
+                    path = ("spec", "resources", part, str(name))
+                    yield Hit(at=found, path=path, message=message, fix=f"write {_GPU}")

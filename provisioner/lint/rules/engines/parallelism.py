@@ -14,7 +14,7 @@ from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, mapping, text, whole
 from provisioner.lint.world import World
 
-_CUT = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI])
+_CUT = frozenset([EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TGI, EngineKind.TRTLLM])
 _SCALE_BLOCK = 128
 """Block-wise FP8 checkpoints have one scale for 128 columns; a cut through a block is refused."""
 _MIXTURE = re.compile(r"-a\d+b|\d+x\d+b|deepseek-(r1|v3)|gpt-oss|glm-4\.5|kimi|minimax|next|scout|maverick")

@@ -12,10 +12,11 @@ from typing import Any
 
 from provisioner.catalog.vllm_flags import VLLM_FLAGS
 from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.services import serve_ports
 from provisioner.lint.joins.slips import is_slip, meant
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.rules.engines._ray_config import APPLICATIONS, applications
-from provisioner.lint.values import items, look, mapping, text
+from provisioner.lint.rules.engines._ray_config import APPLICATIONS, applications, configuration
+from provisioner.lint.values import items, look, mapping, text, whole
 from provisioner.lint.world import World
 
 _MODEL = (
@@ -107,3 +108,48 @@ def ray_serve_builder_unknown(world: World) -> Iterator[Hit]:
             if module == _MODULE and near is not None:
                 message = f"reading serveConfigV2 of {found.name}: `{path}` names no function to build with"
                 yield Hit(at=found, path=APPLICATIONS, message=message, fix=f"write {module}{mark}{near}")
+
+
+_LOOPBACK = ("127.", "localhost", "::1")
+
+
+@rule("ray-serve-on-loopback", Severity.ERROR)
+def ray_serve_on_loopback(world: World) -> Iterator[Hit]:
+    """Ray Serve answers on the loopback address only, or on another port than KubeRay's Service leads to.
+
+    `http_options` of the configuration say where its proxies listen. KubeRay's `<name>-serve-svc` leads to the port
+    called `serve` of the containers, 8000 where none is called so; nobody outside of the pod reaches 127.0.0.1.
+    """
+    for found in world.of_kind("RayService"):
+        options = mapping(configuration(found), "http_options")
+        host, port = text(options, "host") or "", whole(options, "port")
+        if host.startswith(_LOOPBACK):
+            message = f"serving {found.name}: nobody outside of the pod reaches this address: `{host}`"
+            yield Hit(at=found, path=APPLICATIONS, message=message, fix="write host: 0.0.0.0")
+        ports = serve_ports(found)
+        if port is not None and port not in ports:
+            message = f"serving {found.name}: Ray Serve listens on {port}, its Service leads to `{ports[0]}`"
+            fix = "call the containers' port `serve`, or listen on that one"
+            yield Hit(at=found, path=APPLICATIONS, message=message, fix=fix)
+
+
+@rule("ray-serve-engine-refused", Severity.ERROR)
+def ray_serve_engine_refused(world: World) -> Iterator[Hit]:
+    """An argument of vLLM in a Ray Serve application is a number that it refuses.
+
+    `gpu_memory_utilization` is a share from 0 to 1; parallel sizes are whole numbers from 1. Each replica ends while it
+    starts, and Ray starts it again.
+    """
+    for found in world.of_kind("RayService"):
+        for application in applications(found):
+            for _, model in items(application, "args", "llm_configs"):
+                engine = mapping(model, "engine_kwargs")
+                share = engine.get("gpu_memory_utilization")
+                if isinstance(share, int | float) and not isinstance(share, bool) and not 0 < share <= 1:
+                    message = f"serving {found.name}: gpu_memory_utilization is a share from 0 to 1, found `{share:g}`"
+                    yield Hit(at=found, path=APPLICATIONS, message=message, fix=f"write {share / 100:g}")
+                for name in ("tensor_parallel_size", "pipeline_parallel_size"):
+                    size = engine.get(name)
+                    if size is not None and not (isinstance(size, int) and not isinstance(size, bool) and size >= 1):
+                        message = f"serving {found.name}: {name} is a whole number from 1, found `{size}`"
+                        yield Hit(at=found, path=APPLICATIONS, message=message, fix="correct the number")
