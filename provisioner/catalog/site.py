@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -96,6 +97,9 @@ class IngressSettings(Entry):
 
     class_name: str
     annotations: Annotated[dict[str, str], Field(min_length=1, description="among them the controller's timeouts")]
+    namespace: Annotated[
+        str | None, Field(description="where its proxies run; null where those of our public Gateway do")
+    ] = None
 
 
 class GatewaySettings(Entry):
@@ -251,6 +255,17 @@ class Site(Entry):
         """The control plane cluster that the Platform itself runs in."""
         named = self.installation.platform.control_plane if self.installation else None
         return named or self.control_planes[0]
+
+    @property
+    def entrance_namespace(self) -> str:
+        """Where the proxies of our public Gateway run: from there come requests to replicas on shared nodes."""
+        return self.installation.entrance_namespace if self.installation else self.gateway.namespace
+
+    @property
+    def metrics_port(self) -> int:
+        """The port of the Prometheus that scrapes our gateways."""
+        address = urlsplit(self.metrics_url or "")
+        return address.port or (80 if address.scheme == "http" else 443)
 
     @property
     def fallback_policies(self) -> dict[str, FallbackPolicy]:

@@ -117,8 +117,10 @@ def _to_platform(installation: Installation) -> tuple[Flow, ...]:
 
 def _to_replicas(site: Site, installation: Installation) -> tuple[Flow, ...]:
     """To replicas: by their tenants' Gateways, or by the proxies of ours where nodes are shared."""
-    lent = site.gateway.lent_port
+    lent, ingress = site.gateway.lent_port, site.gateway.ingress
+    elsewhere = (ingress.namespace,) if ingress and ingress.namespace else ()
     return (
+        Flow(_pod_ports((), site.gateway.tenant_port), namespaces=elsewhere),
         Flow(_pod_ports(installation.entrance_pod_ports, lent), namespaces=(installation.entrance_namespace,)),
         Flow(tuple(sorted({site.gateway.tenant_port, lent})), ranges=installation.tenant_ranges),
     )

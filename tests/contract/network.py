@@ -103,3 +103,25 @@ def _has_port(ports: Iterable[Object] | None, port: int, protocol: str) -> bool:
     return ports is None or any(
         allowed.get("protocol", "TCP") == protocol and allowed.get("port", port) == port for allowed in ports
     )
+
+
+def around_workloads(values: Object, namespaces: Iterable[str]) -> list[Object]:
+    """What vCluster's chart (0.36) puts around all pods of a tenant cluster on shared nodes, of which `values` are
+    `policies.networkPolicy.workload`. In truth they are all in one namespace of the control plane cluster."""
+    inside = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}} for name in namespaces]
+    public = {"enabled": True, "cidr": "0.0.0.0/0", "except": list(_PRIVATE), **values.get("publicEgress", {})}
+    block = {"ipBlock": {"cidr": public["cidr"], "except": public["except"]}}
+    out = [{"to": inside}, *([{"to": [block]}] if public["enabled"] else []), *values.get("egress", [])]
+    spec = {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "egress": out,
+        "ingress": [{"from": inside}, *values.get("ingress", [])],
+    }
+    return [
+        {"kind": "NetworkPolicy", "metadata": {"name": "vc-work", "namespace": name}, "spec": spec}
+        for name in namespaces
+    ]
+
+
+_PRIVATE = ("100.64.0.0/10", "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")

@@ -128,7 +128,7 @@ def full_site() -> Site:
     """The example Site with everything that it may leave out."""
     found = example_site()
     annotations = {"haproxy-ingress.github.io/timeout-server": "1h"}
-    ingress = IngressSettings(class_name="haproxy", annotations=annotations)
+    ingress = IngressSettings(class_name="haproxy", annotations=annotations, namespace="haproxy-controller")
     return found.model_copy(
         update={
             "agent_image": AGENT,

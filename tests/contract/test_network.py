@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 import yaml
 
-from tests.contract.network import Network, Peer, outside
+from tests.contract.network import Network, Peer, around_workloads, outside
 from tests.contract.runtimes import OPTIONS, PAIRS, Case, changed, full_site, optional, shipped
 from tests.unit.rendering.examples import catalog
 
@@ -17,6 +20,8 @@ PROXY = Peer(
 PROMETHEUS = Peer("tenantry-stack", {"app.kubernetes.io/name": "prometheus"})
 DNS = Peer("kube-system", {"k8s-app": "vcluster-kube-dns"})
 """What a tenant cluster brings: behind port 53 of its Service it listens on 1053."""
+METADATA = outside("169.254.169.254")
+TENANT_NAMESPACES = ("inference", "kube-system", "tenantry-stack")
 PRIVATE = [pair for pair in PAIRS if pair[0] != "shared"]
 ANY_PORT = (22, 80, 443, 8000, 8080, 9090, 10250)
 
@@ -58,17 +63,65 @@ def test_requests_come_through_the_tenants_gateway_only(tier: str, runtime: str)
     assert not any(net.lets(PROXY, server, other) for other in ANY_PORT if other != port(case))
 
 
+def values_of(case: Case, tier: str) -> dict[str, Any]:
+    """What `vcluster.yaml` of a tier says about network policies."""
+    [template] = [found for found in case.pack.tier_objects(tier) if found["kind"] == "VirtualClusterTemplate"]
+    text = template["spec"]["versions"][0]["template"]["helmRelease"]["values"]
+    values = yaml.safe_load(re.sub(r"\{\{.*?\}\}", "1", text))
+    return dict(values["policies"]["networkPolicy"])
+
+
 @pytest.mark.parametrize("name", ["ingress", "shared-gateway-of-its-own"])
 def test_on_shared_nodes_no_policy_of_the_tenant_cluster_lets_anybody_in(name: str) -> None:
     case = optional(name)
     for caller in (PROXY, STRANGER, OUR_GATEWAY, Peer("tenantry"), Peer("other-tenants-namespace"), pod(case)):
         assert not any(network(case).lets(caller, pod(case), at) for at in (*ANY_PORT, port(case)))
-    [template] = [found for found in case.pack.tier_objects("shared") if found["kind"] == "VirtualClusterTemplate"]
-    text = template["spec"]["versions"][0]["template"]["helmRelease"]["values"]
-    values = yaml.safe_load(text)
-    [rule] = values["policies"]["networkPolicy"]["workload"]["ingress"]
-    [caller] = rule["from"]
-    assert caller["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "tenantry"}
+
+
+@pytest.mark.parametrize(
+    ("name", "entrance"),
+    [
+        ("ingress", "haproxy-controller"),
+        ("shared-gateway-of-its-own", "envoy-gateway-system"),
+        ("shared", "envoy-gateway-system"),
+    ],
+)
+def test_on_shared_nodes_proxies_come_in_and_only_what_is_named_goes_out(name: str, entrance: str) -> None:
+    """Ledger: TEN-08. The chart's policy beside ours: what policies allow adds up."""
+    case = shipped("shared", "vllm") if name == "shared" else optional(name)
+    net = Network.of((*case.objects, *around_workloads(values_of(case, "shared")["workload"], TENANT_NAMESPACES)))
+    server, at = pod(case), port(case)
+    assert net.lets(Peer(entrance, {"app": "proxy"}), server, at)
+    for stranger in (Peer("tenantry"), Peer("other-tenants-namespace"), STRANGER):
+        assert not net.lets(stranger, server, at)
+    assert net.lets(PROMETHEUS, server, at)
+    assert net.lets(server, HUB, 443)
+    for target in (HUB, METADATA, BUCKET):
+        assert not any(net.lets(server, target, other) for other in ANY_PORT if (target, other) != (HUB, 443))
+    secrets = Peer("tenantry-stack", {"app.kubernetes.io/name": "external-secrets"})
+    scaler = Peer("tenantry-stack", {"app.kubernetes.io/name": "keda-operator"})
+    for reader in (secrets, scaler):
+        assert all(net.lets(reader, BUCKET, other) for other in (443, 8200))
+        assert not net.lets(reader, METADATA, 80)
+    assert not any(net.lets(PROMETHEUS, target, other) for target in (HUB, METADATA) for other in ANY_PORT)
+
+
+def test_scalers_on_shared_nodes_reach_the_gateways_numbers() -> None:
+    site = full_site().model_copy(update={"metrics_url": "http://metrics.example.com:9090"})
+    case = changed("shared", site=site)
+    net = Network.of((*case.objects, *around_workloads(values_of(case, "shared")["workload"], TENANT_NAMESPACES)))
+    assert net.lets(Peer("tenantry-stack", {"app.kubernetes.io/name": "keda-operator"}), BUCKET, 9090)
+
+
+def test_control_planes_reach_their_external_database() -> None:
+    """The chart's own policy lets them out to ports 443, 6443 and 8443."""
+    plane = {"replicas": 2, "backing_store": "external-database"}
+    site = full_site().model_copy(update={"database_connector": "tenants"})
+    case = changed("dedicated", site=site, control_plane={"dev": plane, "prod": plane})
+    [rule] = values_of(case, "dedicated")["controlPlane"]["egress"]
+    assert {(found["port"], found["protocol"]) for found in rule["ports"]} == {(3306, "TCP"), (5432, "TCP")}
+    assert "to" not in rule
+    assert values_of(changed("dedicated"), "dedicated") == {"enabled": True}
 
 
 @pytest.mark.parametrize(("tier", "runtime"), PAIRS)

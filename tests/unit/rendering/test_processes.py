@@ -44,6 +44,14 @@ def test_there_is_a_process_for_every_role_and_nobody_unnamed_is_reached() -> No
     assert {flow.namespaces for process in processes for flow in process.flows} == {("envoy-gateway-system",)}
 
 
+def test_proxies_of_ingresses_are_reached_where_they_run() -> None:
+    ingress = {"className": "haproxy", "annotations": {"haproxy.org/timeout-server": "1h"}, "namespace": "haproxy"}
+    site = site_with({"gateway": {"ingress": ingress}, "installation": NOBODY})
+    assert site.installation is not None
+    [flow] = (found for found in gateway_flows(site, site.installation) if found.namespaces == ("haproxy",))
+    assert flow.ports == (443, 10443)
+
+
 @pytest.mark.parametrize(
     ("platform", "ports"),
     [
