@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from provisioner.catalog.document import MAX_BYTES, parse_document
+from provisioner.catalog.document import MAX_BYTES, MAX_DEPTH, parse_document
 from provisioner.catalog.fields import shown, validate_fields
 from provisioner.domain.errors import RejectedError
 
@@ -62,7 +62,7 @@ async def read_json(request: Request) -> Any:
     if body.count(b",") > MAX_COMMAS:
         raise _too_large(f"values than {MAX_COMMAS}")
     try:
-        return json.loads(body.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
+        value = json.loads(body.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise _not_json(f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -71,6 +71,9 @@ async def read_json(request: Request) -> Any:
         raise _not_json(
             str(error) if isinstance(error, _RefusedError) else "a value is too large or too deep"
         ) from error
+    if _is_deep(value):
+        raise _not_json(f"nested deeper than {MAX_DEPTH}")
+    return value
 
 
 async def read_asked(request: Request) -> Any:
@@ -132,6 +135,19 @@ def _too_large(what: str) -> RejectedError:
 def _unsupported(header: str, found: str, hint: str) -> RejectedError:
     message = f"reading the body: its {header} is {shown(found)}"
     return RejectedError(message, reason="UnsupportedMediaType", hint=hint)
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether it is nested deeper than what our files may be; a level at a time, as deep as it goes."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return any(isinstance(one, dict | list) for one in level)
 
 
 class _RefusedError(ValueError):

@@ -32,6 +32,7 @@ BAD: dict[str, tuple[str, bytes, set[int]]] = {
     "no JSON": (JSON, b"{name: chat}", {400}),
     "nothing but a list": (JSON, b"[]", {422}),
     "depth without end": (JSON, b"[" * 100_000, {400}),
+    "a value that is deep": (JSON, b'{"name": ' + b'{"a":' * 600 + b"1" + b"}" * 601, {400}),
     "a deep value": (JSON, b'{"name": ' + b'{"a":' * 5_000 + b"1" + b"}" * 5_001, {400, 422}),
     "a number of 5,000 digits": (JSON, b'{"name": ' + b"9" * 5_000 + b"}", {400}),
     "a number beyond every float": (JSON, b'{"name": 1e999}', {400, 422}),
