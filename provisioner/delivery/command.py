@@ -18,13 +18,7 @@ from provisioner.domain.errors import RetryableError
 
 _DEADLINE_SECONDS = 60.0
 _ERROR_LIMIT = 300
-_CONFIG = (
-    "core.hooksPath=/dev/null",
-    "core.fsyncMethod=batch",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "credential.interactive=false",
-)
+_CONFIG = ("core.hooksPath=/dev/null", "gc.auto=0", "maintenance.auto=false", "credential.interactive=false")
 
 
 @dataclass(frozen=True, slots=True)
