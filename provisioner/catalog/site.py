@@ -209,6 +209,13 @@ class Site(Entry):
         tuple[str, ...],
         Field(description="addresses of API servers as nodes reach them, for agents; none means nobody"),
     ] = ()
+    name_server_ranges: Annotated[
+        tuple[str, ...],
+        Field(
+            description="where NodeLocal DNS answers on nodes of control plane clusters: its link-local address and the DNS"
+            " Service's; none where it does not run"
+        ),
+    ] = ()
     metrics_url: Annotated[
         str | None,
         Field(

@@ -113,6 +113,18 @@ def test_scalers_on_shared_nodes_reach_the_gateways_numbers() -> None:
     assert net.lets(Peer("tenantry-stack", {"app.kubernetes.io/name": "keda-operator"}), BUCKET, 9090)
 
 
+@pytest.mark.parametrize("tier", ["dedicated", "shared"])
+def test_control_planes_ask_name_servers_on_nodes(tier: str) -> None:
+    """The chart's own policies know the pods of kube-dns only."""
+    site = full_site().model_copy(update={"name_server_ranges": ("169.254.20.10/32", "10.96.0.10/32")})
+    found = values_of(changed(tier, site=site), tier)
+    rules = [*found["controlPlane"]["egress"], *found.get("workload", {}).get("egress", [])]
+    assert len(rules) == (2 if tier == "shared" else 1)
+    for rule in rules:
+        assert [peer["ipBlock"]["cidr"] for peer in rule["to"]] == list(site.name_server_ranges)
+        assert {(port["port"], port["protocol"]) for port in rule["ports"]} == {(53, "UDP"), (53, "TCP")}
+
+
 def test_control_planes_reach_their_external_database() -> None:
     """The chart's own policy lets them out to ports 443, 6443 and 8443."""
     plane = {"replicas": 2, "backing_store": "external-database"}
@@ -145,6 +157,7 @@ def test_everybody_resolves_names_over_both_protocols(tier: str, runtime: str) -
     for role in case.pods:
         for protocol in ("UDP", "TCP"):
             assert all(network(case).lets(pod(case, role), DNS, port, protocol) for port in (53, 1053))
+            assert network(case).lets(pod(case, role), Peer("kube-system", {"k8s-app": "node-local-dns"}), 53, protocol)
         assert not network(case).lets(pod(case, role), Peer("kube-system", {"k8s-app": "metrics-server"}), 53)
         assert not network(case).lets(pod(case, role), outside("8.8.8.8"), 53, "UDP")
 

@@ -305,6 +305,16 @@ def test_exactly_the_flows_that_are_meant_get_through() -> None:
     assert through == MEANT
 
 
+def test_names_are_resolved_on_nodes_where_the_site_says_so() -> None:
+    ours = Peer("tenantry", {"app.kubernetes.io/name": "tenantry-worker"})
+    on_nodes = site_with({"nameServerRanges": ["169.254.20.10/32"]})
+    for site, reached in ((site_with({}), False), (on_nodes, True)):
+        network = Network.of(compile_pack(catalog(), site).platform_objects())
+        assert network.lets(ours, Peer("kube-system", {"k8s-app": "node-local-dns"}), 53, "UDP")
+        assert network.lets(ours, outside("169.254.20.10"), 53, "UDP") is reached
+        assert not network.lets(ours, outside("169.254.20.10"), 80)
+
+
 def queries() -> Iterable[str]:
     for name, made in of_kind("ConfigMap").items():
         if name.startswith("tenantry-dashboard-"):
