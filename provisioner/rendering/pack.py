@@ -80,7 +80,10 @@ class Pack(Publishing):
     def parts(self, plan: EndpointPlan) -> tuple[Filled, ...]:
         """Everything that serves an endpoint, what it shares with others included: what creating it applies, the pool
         that it needs, and all of its tenant cluster."""
-        pool = [self._own_instance(plan, self._tier(plan.tier))] if plan.pool else []
+        pool: list[Filled] = []
+        if plan.is_alias:
+            tier = self._tier(plan.tier)
+            pool = [self._project(plan.placement.parameters["tenant"], tier), self._own_instance(plan, tier)]
         return (*self.placed(plan), *pool, *self._tenant_parts(plan))
 
     def tenant_tree(self, tenant: str, tier: str) -> dict[str, bytes]:
@@ -130,7 +133,8 @@ class Pack(Publishing):
 
 
 def _delivered(plan: EndpointPlan, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {f"{plan.delivery_path}/{name}": text for name, text in files.items()}
+    folder = plan.delivery_path
+    return {f"{folder}/{name}": text for name, text in files.items()}
 
 
 def group_constants(group: Group, *, site: Site, tier: Tier, runtime: Runtime | None) -> dict[str, Any]:

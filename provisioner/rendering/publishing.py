@@ -128,10 +128,12 @@ class Publishing:
 
     def placed(self, plan: EndpointPlan) -> list[Filled]:
         """What creating an endpoint applies to the control plane cluster: its project, where it runs (a tenant cluster
-        of its own, an application in its customer's, or nothing where a pool serves it) and its route."""
+        of its own, or an application in its customer's) and its route; the route alone where a pool serves it."""
         tier = self._tier(plan.tier)
+        if plan.is_alias:
+            return [self._customer_route(plan, tier)]
         parts = [self._project(plan.placement.parameters["tenant"], tier)]
-        if tier.tenancy is Tenancy.ENDPOINT:
+        if plan.owns_tenant_cluster:
             parts.append(self._own_instance(plan, tier))
         elif tier.tenancy is Tenancy.CUSTOMER:
             parts.append(self._customer_instance(plan.tenant, tier, plan.placement.control_plane))

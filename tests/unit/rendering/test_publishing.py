@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from provisioner.admission import admit_endpoint
 from provisioner.catalog.loader import load_catalog
 from provisioner.catalog.pack import models_root
 from provisioner.catalog.site import Site
@@ -132,6 +133,30 @@ def test_four_tenancy_models_differ_in_what_is_documented(options: Object | None
     assert ("pool" in names) is (sign == "pool")
     text = parameters["spec"]["versions"][0]["template"]["objects"]
     assert ('runtimeClass: "vnode"' in text) is (sign == "vnode")
+
+
+@pytest.mark.parametrize(
+    ("tier", "options", "tenant", "kinds"),
+    [
+        ("shared", {}, "acme", ["HTTPRoute"]),
+        ("shared", {}, "pool", ["Project", "VirtualClusterInstance", "HTTPRoute"]),
+        ("dedicated", {}, "acme", ["Project", "VirtualClusterInstance", "HTTPRoute"]),
+        (
+            "dedicated",
+            {"tenancy": Tenancy.CUSTOMER},
+            "acme",
+            ["Project", "VirtualClusterInstance", "ArgoCDApplication", "HTTPRoute"],
+        ),
+    ],
+)
+def test_what_creating_an_endpoint_applies_follows_from_who_shares_a_tenant_cluster(
+    tier: str, options: Object, tenant: str, kinds: list[str]
+) -> None:
+    """Ledger: TEN-02, TEN-04, TEN-13"""
+    found = pack_with(tier, **options)
+    raw = {**catalog().tiers[tier].example, "tenant": tenant}
+    _, planned = admit_endpoint(raw, catalog=found.catalog, site=example_site(), endpoint_id=ENDPOINT)
+    assert [made["kind"] for part in found.placed(planned) for made in part.objects] == kinds
 
 
 def test_customers_tenant_cluster_is_told_of_no_endpoint_and_of_every_provider() -> None:
