@@ -13,6 +13,7 @@ import pytest
 
 from provisioner.api.services import Services
 from provisioner.domain.access import AccessRole
+from provisioner.wiring import protocol
 from provisioner.wiring.serving import serve_app
 from tests.unit.api.application import application
 from tests.unit.api.callers import caller, secret_of
@@ -105,6 +106,21 @@ async def address(services: Services) -> AsyncIterator[tuple[str, int]]:
 
 async def test_headers_without_end_are_refused_before_they_fill_the_memory(address: tuple[str, int]) -> None:
     assert b" 400 " in await asyncio.to_thread(_sent_without_end, address)
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /v1/tenants HTTP/1.1\r\nHost: x\r\n"], ids=["nothing", "a part"])
+async def test_a_request_that_does_not_come_is_not_waited_for(
+    begun: bytes, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.02)
+    reader, writer = await asyncio.open_connection(*address)
+    async with asyncio.timeout(10):
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * bool(begun))
+        assert (await reader.readuntil(b"}") if begun else b"200").find(b"200") >= 0
+        await asyncio.sleep(0.05)  # between requests nobody is hurried
+        writer.write(begun)
+        assert await reader.read() == b""
+    writer.close()
 
 
 def _sent_without_end(address: tuple[str, int]) -> bytes:
