@@ -212,8 +212,8 @@ class Site(Entry):
     name_server_ranges: Annotated[
         tuple[str, ...],
         Field(
-            description="where NodeLocal DNS answers on nodes of control plane clusters: its link-local address and the DNS"
-            " Service's; none where it does not run"
+            description="where NodeLocal DNS answers on nodes of control plane clusters: its link-local address and the"
+            " DNS Service's; none where it does not run"
         ),
     ] = ()
     metrics_url: Annotated[
