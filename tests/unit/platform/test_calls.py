@@ -124,6 +124,33 @@ async def test_refused_key_is_worth_a_retry_and_is_never_told(clusters: Lightkub
     assert "service-key" not in f"{error.value} {error.value.hint}"
 
 
+async def test_token_that_was_renewed_on_disk_is_tried_where_the_old_one_is_refused(
+    script: Script, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    refused = status(401, "Unauthorized")
+
+    def answer(request: web.Request) -> web.Response:
+        is_new = request.headers["Authorization"] == "Bearer new"
+        return web.json_response({"metadata": {"name": "x"}}) if is_new else refused(request)
+
+    script.answer = answer
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", script.serve)
+    async with TestServer(application) as server:
+        path = write_kubeconfig(tmp_path, str(server.make_url("")))
+        path.write_text(path.read_text().replace("token: service-key", "tokenFile: token"))
+        clusters = LightkubeClusters(path)
+        with pytest.raises(RetryableError):
+            await clusters.control_plane("control-plane").get(ANY)
+        token.write_text("new")
+        assert await clusters.control_plane("control-plane").get(ANY)
+        await clusters.close()
+    tried = [call.headers["Authorization"].removeprefix("Bearer ") for call in script.seen]
+    assert tried == ["old", "old", "old", "new"]
+
+
 async def test_denied_quota_is_the_requests_fault(clusters: LightkubeClusters, script: Script) -> None:
     denied = status(403, "Forbidden", causes=[{"reason": "Forbidden", "message": "limit of 5", "field": "spec"}])
     script.answer = lambda call: denied(call) if call.method == "PATCH" else status(404, "NotFound")(call)
