@@ -80,3 +80,32 @@ def operator_brings_it_already(world: World) -> Iterator[Hit]:
                 message = f"installing `{source.chart}`: the GPU operator of `{other.name}` brings it already: `{part}`"
                 fix = f"remove it, or set `{part}.enabled: false` for the operator"
                 yield Hit(at=app.at, path=(*source.path, "chart"), message=message, fix=fix)
+
+
+_PRIVILEGED = frozenset(
+    [
+        *("gpu-operator", "network-operator", "nvidia-device-plugin", "nvidia-dra-driver-gpu", "dcgm-exporter"),
+        *("kube-prometheus-stack", "prometheus-node-exporter", "metallb", "cilium"),
+    ]
+)
+"""Charts with pods on the node's network, with its folders, or with capabilities of their own."""
+_ENFORCE = "pod-security.kubernetes.io/enforce"
+
+
+@rule("add-on-needs-privileges", Severity.ERROR)
+def add_on_needs_privileges(world: World) -> Iterator[Hit]:
+    """An add-on that works on nodes is installed into a namespace that refuses such pods.
+
+    Drivers, device plugins and node exporters mount folders of the node, use its network or run privileged. Pod
+    Security `baseline` and `restricted` refuse that: the DaemonSet is there and has no pods.
+    """
+    for app, source in _charts(world, *_PRIVILEGED):
+        space = world.find("Namespace", app.namespace or "")
+        managed = mapping(app.spec, "syncPolicy", "managedNamespaceMetadata", "labels")
+        level = managed.get(_ENFORCE) or (space.labels.get(_ENFORCE) if space else None)
+        values = _values(app, source)
+        is_off = values is None or look(values, "nodeExporter", "enabled") is False
+        if level in ("baseline", "restricted") and not (is_off and source.chart == "kube-prometheus-stack"):
+            message = f"installing `{source.chart}`: its namespace `{app.namespace}` enforces `{level}`"
+            fix = f"label the namespace {_ENFORCE}: privileged"
+            yield Hit(at=app.at, path=app.at_path("destination", "namespace"), message=message, fix=fix)

@@ -137,6 +137,26 @@ def applicationset_for_every_cluster(world: World) -> Iterator[Hit]:
                 )
 
 
+@rule("applicationset-one-destination", Severity.ERROR)
+def applicationset_one_destination(world: World) -> Iterator[Hit]:
+    """An ApplicationSet goes over clusters, and delivers the same thing to one and the same place each time.
+
+    The destination names no parameter of the cluster generator (`{{.server}}` or `{{.name}}`), and the source neither:
+    all Applications own the same objects in one cluster, and the clusters that were meant get nothing.
+    """
+    for found in world.of_kind("ApplicationSet"):
+        spec = mapping(found.value, "spec")
+        made = [one for _, one, _ in generators(spec)]
+        inner = mapping(spec, "template", "spec")
+        is_patched = bool(spec.get("templatePatch"))
+        told = repr([inner.get(key) for key in ("destination", "source", "sources")])
+        if made and all("clusters" in one for one in made) and inner and "{{" not in told and not is_patched:
+            message = f"generating applications of {found.name}: each delivers the same to one place"
+            path = ("spec", "template", "spec", "destination")
+            fix = 'write `server: "{{.server}}"` as the destination'
+            yield Hit(at=found, path=path, message=f"{message}: `destination`", fix=fix)
+
+
 @rule("applicationset-flat-list-without-go", Severity.ERROR)
 def applicationset_flat_list_without_go(world: World) -> Iterator[Hit]:
     """A cluster generator hands over all clusters as one list, which only Go templates can read.
@@ -280,7 +300,8 @@ def applicationset_folder_unknown(world: World) -> Iterator[Hit]:
                 if not above or look(item, "exclude") is True or tree.knows(above):
                     continue
                 parent = tree.find(above.rpartition("/")[0]) if "/" in above else None
-                around = [parent] if parent else [str(one) for one in PurePosixPath(found.folder or ".").parents][:3]
+                home = PurePosixPath(found.folder or ".")
+                around = [parent] if parent else [str(one) for one in (home, *home.parents)][:3]
                 near = meant(name, [other for one in around for other in tree.neighbours(one)])
                 if near:
                     message = f"generating applications of {found.name}: there is no such folder: `{above}`"

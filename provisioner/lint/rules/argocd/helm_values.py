@@ -108,6 +108,37 @@ def helm_values_under_chart_name(world: World) -> Iterator[Hit]:
                     )
 
 
+_LISTS = frozenset(["tolerations", "topologySpreadConstraints", "imagePullSecrets"])
+_MAPPINGS = frozenset(["nodeSelector", "affinity", "podAnnotations", "podLabels"])
+
+
+@rule("helm-value-shape", Severity.WARNING)
+def helm_value_shape(world: World) -> Iterator[Hit]:
+    """A value that charts copy into pods is a mapping where pods have a list, or the other way round.
+
+    Charts put `tolerations`, `nodeSelector`, `affinity` and the like into the pod as they are; the API server refuses
+    it: `cannot unmarshal object into Go struct field`. Under the name of a chart that does it another way, say why.
+    """
+    for app in applications(world):
+        for source in app.sources:
+            for path, name, is_list in _shapes(mapping(source.value, "helm", "valuesObject"), ()):
+                wanted, found = ("a list", "a mapping") if name in _LISTS else ("a mapping", "a list")
+                if is_list != (name in _LISTS):
+                    message = f"reading values of application `{app.name}`: pods have {wanted} here, this is {found}"
+                    where = (*source.path, "helm", "valuesObject", *path)
+                    fix = "begin each entry with `- `" if wanted == "a list" else "write `key: value`"
+                    yield Hit(at=app.at, path=where, message=f"{message}: `{name}`", fix=fix)
+
+
+def _shapes(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str, bool]]:
+    """The values that charts copy into pods, and whether each is a list; what is neither that nor a mapping is left."""
+    for key, item in value.items() if isinstance(value, Mapping) else ():
+        if key in _LISTS | _MAPPINGS and isinstance(item, dict | list) and item:
+            yield (*path, key), str(key), isinstance(item, list)
+        elif isinstance(item, Mapping):
+            yield from _shapes(item, (*path, key))
+
+
 @rule("application-value-unread", Severity.WARNING)
 def application_value_unread(world: World) -> Iterator[Hit]:
     """An Application sets a value that no template of its chart reads.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity, nearest_name
-from provisioner.lint.joins.applications import Source, applications
+from provisioner.lint.joins.applications import App, Source, applications
 from provisioner.lint.joins.deliveries import deliveries, tree_of
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, literal, look, mapping, text
@@ -94,6 +94,23 @@ def application_patch_matches_nothing(world: World) -> Iterator[Hit]:
                     message = f"patching what application `{app.name}` delivers: there is none such: `{kind} {name}`"
                     fix = f"did you mean {near}?" if near else "correct kind and name of the target"
                     yield Hit(at=app.at, path=(*source.path, *path, "target"), message=message, fix=fix)
+
+
+@rule("application-shares-object", Severity.WARNING)
+def application_shares_object(world: World) -> Iterator[Hit]:
+    """Two Applications deliver the same object to one cluster.
+
+    Both own it: Argo CD warns SharedResourceWarning, each sync takes the object over from the other, and pruning or
+    deleting one Application takes it away from both.
+    """
+    seen: dict[tuple[object, ...], App] = {}
+    for app, delivery in deliveries(world):
+        for found in delivery.objects if not (app.is_generated or delivery.is_renamed) and app.cluster else ():
+            key = (app.cluster, found.group, found.kind, found.namespace or app.namespace, found.name)
+            first = seen.setdefault(key, app)
+            if found.name and first is not app and first.name != app.name:
+                message = f"delivering {found.title}: application `{first.name}` delivers it too: `{app.name}`"
+                yield Hit(at=found, path=("metadata", "name"), message=message, fix="leave it to one of them")
 
 
 def _is_meant(found: Object, kind: str | None, name: str | None) -> bool:

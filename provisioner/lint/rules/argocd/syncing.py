@@ -12,11 +12,11 @@ from typing import Any
 
 from provisioner.catalog.fields import FieldPath
 from provisioner.domain.finding import Severity, nearest_name
-from provisioner.lint.joins.applications import App, annotated, annotation, applications
+from provisioner.lint.joins.applications import App, annotated, annotation, applications, sync_options
 from provisioner.lint.joins.schedule import is_duration
 from provisioner.lint.rule import Hit, Located, rule
 from provisioner.lint.values import has_hole, items, look, mapping, text
-from provisioner.lint.world import World
+from provisioner.lint.world import POD_TEMPLATES, World
 
 _BOOLEAN = ("true", "false")
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -253,8 +253,15 @@ def sync_replaces_everything(world: World) -> Iterator[Hit]:
     """An Application replaces all of its objects instead of applying changes.
 
     With `Replace=true` a field that cannot be changed makes the object go and come again, with an outage; what others
-    own in it is lost (user guide, Sync Options). It belongs on the one object that needs it.
+    own in it is lost (user guide, Sync Options). It belongs on the one object that needs it, and together with
+    `Force=true`, which deletes first, on no workload: every change takes all its pods down.
     """
+    for found in annotated(world):
+        given = sync_options(found)
+        if found.kind in POD_TEMPLATES and found.kind != "Job" and given.get("Force") == given.get("Replace") == "true":
+            message = f"applying {found.title}: it is deleted and made again at every change: `Force=true,Replace=true`"
+            path = ("metadata", "annotations", "argocd.argoproj.io/sync-options")
+            yield Hit(at=found, path=path, message=message, fix="leave `Force=true` out")
     for option in _application_options(world):
         if option.word.replace(" ", "") == "Replace=true":
             yield Hit(

@@ -248,3 +248,24 @@ def picker_probe_on_other_port(world: World) -> Iterator[Hit]:
                 message = f"reading {name}: the picker answers for its health on {port}, not on `{asked}`"
                 path = (*container.path, name, "grpc", "port")
                 yield Hit(at=pod.owner, path=path, message=message, fix=f"write {port}, or change --grpc-health-port")
+
+
+_SPACE = re.compile(r"^--?pool-?[nN]amespace(?:=(\S+))?$")
+
+
+@rule("picker-in-other-namespace", Severity.ERROR)
+def picker_in_other_namespace(world: World) -> Iterator[Hit]:
+    """An endpoint picker looks for its InferencePool in another namespace than its own, where the pool is not.
+
+    It never becomes ready, and the gateway has nobody to ask.
+    """
+    spaces = {pool.namespace for pool in world.of_kind("InferencePool")}
+    for pod, container in _pickers(world):
+        words = [str(item) for part in ("command", "args") for _, item in items(container.value, part)]
+        for position, word in enumerate(words):
+            found = _SPACE.match(word)
+            told = (found[1] or "".join(words[position + 1 : position + 2])) if found else ""
+            is_known = told and "$" not in told and None not in spaces
+            if is_known and told not in spaces and pod.namespace in spaces:
+                message = f"picking endpoints: there is no InferencePool in namespace `{told}`"
+                yield Hit(at=pod.owner, path=container.path, message=message, fix=f"write {pod.namespace}")

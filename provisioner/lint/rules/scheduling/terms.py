@@ -245,6 +245,26 @@ def spread_counts_no_pod(world: World) -> Iterator[Hit]:
                 yield Hit(at=pod.owner, path=pod.at(*path), message=message, fix=fix)
 
 
+@rule("affinity-matches-nothing", Severity.WARNING)
+def affinity_matches_nothing(world: World) -> Iterator[Hit]:
+    """A pod must stand beside pods that do not exist: its required affinity matches neither its own labels nor others'.
+
+    It stays Pending until such a pod runs. Not said where the folder shows no other workload of the namespace.
+    """
+    strength = "requiredDuringSchedulingIgnoredDuringExecution"
+    for pod in world.pods:
+        for path, item in items(pod.spec, "affinity", "podAffinity", strength):
+            found = selector(look(item, "labelSelector"))
+            is_wide = look(item, "namespaceSelector") is not None or look(item, "namespaces")
+            if found is None or not found.is_certain or found.is_empty or found.matches(pod_labels(pod)) or is_wide:
+                continue
+            others = [one for one in world.pods_in(pod.namespace) if one.owner is not pod.owner]
+            if others and not any(found.matches(pod_labels(one)) for one in others):
+                message = f"placing beside: no pod of the namespace has these labels: {shown(str(found))}"
+                fix = "select labels of pods that run there, or make it preferred"
+                yield Hit(at=pod.owner, path=pod.at(*path), message=message, fix=fix)
+
+
 @rule("anti-affinity-matches-nothing", Severity.WARNING)
 def anti_affinity_matches_nothing(world: World) -> Iterator[Hit]:
     """A pod keeps away from pods that do not exist: its anti-affinity matches neither its own labels nor others'.

@@ -19,6 +19,7 @@ _ONE_NODE = {
     "rbd.csi.ceph.com": "RBD images",
 }
 """Provisioners of block devices, which hold a file system for one node at a time (their own documentation)."""
+_RBD = "RBD images"
 
 
 @rule("claim-mode-against-storage", Severity.ERROR)
@@ -30,7 +31,8 @@ def claim_mode_against_storage(world: World) -> Iterator[Hit]:
     """
     for claim in world.of_kind("PersistentVolumeClaim"):
         storage = world.find("StorageClass", literal(claim.value, "spec", "storageClassName") or "")
-        made = _ONE_NODE.get(literal(storage.value, "provisioner") or "") if storage else None
+        provisioner = literal(storage.value, "provisioner") or "" if storage else ""
+        made = _ONE_NODE.get(provisioner) or (_RBD if provisioner.endswith(".rbd.csi.ceph.com") else None)
         modes = [mode for _, mode in items(claim.value, "spec", "accessModes")]
         if made and "ReadWriteMany" in modes and look(claim.value, "spec", "volumeMode") in (None, "Filesystem"):
             message = f"claiming volume: {made} are for one node, and the mode is `ReadWriteMany`"

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from provisioner.catalog.fields import FieldPath, dotted
 from provisioner.domain.finding import Severity
+from provisioner.lint.joins.selectors import selector
 from provisioner.lint.joins.tenant import brings_nodes, is_on, only_tenant, shares_nodes
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look, mapping
+from provisioner.lint.values import has_hole, items, literal, look, mapping
 from provisioner.lint.world import PodTemplate, TenantValues, World
 
 _CLASSES: FieldPath = ("sync", "fromHost", "deviceClasses")
@@ -59,6 +60,27 @@ def claims_not_synced(world: World) -> Iterator[Hit]:
             yield Hit(
                 at=pod.owner, path=pod.at("resourceClaims"), message=message, fix="switch them on in vcluster.yaml"
             )
+
+
+@rule("device-class-not-offered", Severity.WARNING)
+def device_class_not_offered(world: World) -> Iterator[Hit]:
+    """A claim names a device class that the tenant cluster's selector leaves out.
+
+    `sync.fromHost.deviceClasses.selector` goes by the labels of the classes. The claim stays with a SyncWarning, and
+    its pods stay Pending.
+    """
+    tenant = only_tenant(world)
+    chosen = selector(look(tenant.value, *_CLASSES, "selector")) if tenant and shares_nodes(tenant) else None
+    for template in world.of_kind("ResourceClaim", "ResourceClaimTemplate") if chosen and chosen.is_certain else ():
+        base = ("spec", "spec") if template.kind == "ResourceClaimTemplate" else ("spec",)
+        for path, request in items(template.value, *base, "devices", "requests"):
+            name = literal(request, "exactly", "deviceClassName") or ""
+            found = world.find("DeviceClass", name)
+            if found and chosen and not chosen.matches(found.labels):
+                message = f"claiming devices: the tenant cluster is not offered this class: `{name}`"
+                fix = f"label the class with {chosen}, or widen the selector"
+                where = (*path, "exactly", "deviceClassName")
+                yield Hit(at=template, path=where, message=message, fix=fix)
 
 
 def _home(world: World, pod: PodTemplate) -> TenantValues | None:
