@@ -12,8 +12,8 @@ from provisioner.catalog.model import Model
 from provisioner.catalog.offer import is_in_default_catalog, offered_models
 from provisioner.catalog.runtime import Runtime
 from provisioner.catalog.site import ANY_REGISTRY, Site
-from provisioner.catalog.tier import Tenancy, Tier
-from provisioner.domain.finding import Finding, unknown_name_hint
+from provisioner.catalog.tier import Storage, Tenancy, Tier
+from provisioner.domain.finding import Finding, Severity, unknown_name_hint
 from provisioner.domain.tenant import POOL_TENANT
 
 WEIGHTS_NOT_NAMED = "WeightsNotNamed"
@@ -116,6 +116,14 @@ def check_custom(serving: ServingForm, tier: Tier, *, tenant: str | None) -> Ite
         message = f"reading serving: endpoints of tier `{tier.name}` share a pool that serves as it was published"
         hint = "leave serving out, or choose a tier with a tenant cluster per endpoint"
         yield Finding(reason="PoolServesAsPublished", message=message, field=f"serving.{told[0]}", hint=hint)
+
+
+def check_weights_in_image(serving: ServingForm, tier: Tier, *, key: str, runtime: Runtime) -> Iterator[Finding]:
+    """A warning where weights are read from the image and the image is the engine's own, which holds none."""
+    if tier.storage is Storage.IMAGE and serving.image is None and key == runtime.name:
+        message = f"reading image: tier `{tier.name}` reads weights from the image, and the engine's has none: `{key}`"
+        hint = "name an image with the weights as `image` of the model's master; `pvc` is the storage that fetches them"
+        yield Finding(reason="WeightsNotInImage", message=message, field="model", hint=hint, severity=Severity.WARNING)
 
 
 def check_sources(serving: ServingForm, model: Model, *, site: Site) -> Iterator[Finding]:

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from provisioner.admission.capacity import Choice, Need, choose_node_type, node_types_for
-from provisioner.admission.custom import allowed_registries, check_custom, check_image, check_model, check_sources
+from provisioner.admission.custom import (
+    allowed_registries,
+    check_custom,
+    check_image,
+    check_model,
+    check_sources,
+    check_weights_in_image,
+)
 from provisioner.admission.form import Draft
 from provisioner.admission.memory import MemoryNeed, reckon_memory
 from provisioner.admission.names import check_names, check_scaling, unknown
@@ -115,6 +122,7 @@ def _read_engine(
         *check_image(image, asked, site=world.site, key=key, registries=registries),
         *check_sources(asked, model, site=world.site),
         *(check_custom(asked, tier, tenant=draft.tenant) if tier is not None else ()),
+        *(check_weights_in_image(asked, tier, key=key, runtime=runtime) if tier is not None else ()),
         *check_signal(asked, runtime, tier),
         *check_flags(asked.extra_args, runtime, image=image),
         *check_pins(asked.adapters),

@@ -164,7 +164,14 @@ def changed(
     """A tier with options changed, at the full Site unless another is given, for a request with fields changed."""
     values = {**catalog().tiers[tier].model_dump(), **options}
     known = dataclasses.replace(pinned(), tiers={tier: Tier.model_validate(values, strict=False)})
+    if options.get("storage") == "image":
+        known = dataclasses.replace(known, versions=dataclasses.replace(known.versions, images=_with_weights(known)))
     return _case(known, site or full_site(), tier, runtime, request or {})
+
+
+def _with_weights(known: Catalog) -> dict[str, str]:
+    """Images that somebody built from the engines', with weights in them."""
+    return {key: f"registry.example.com/models/{key}@sha256:{'d' * 64}" for key in known.versions.images}
 
 
 def _case(known: Catalog, site: Site, name: str, runtime: str, changes: Mapping[str, Any]) -> Case:

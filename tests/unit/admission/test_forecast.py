@@ -15,7 +15,7 @@ from provisioner.catalog.catalog import Catalog
 from provisioner.catalog.loader import load_catalog, load_site
 from provisioner.catalog.pack import example_site
 from provisioner.catalog.site import Site, StorageSettings
-from provisioner.catalog.tier import Autoscaling
+from provisioner.catalog.tier import Autoscaling, Storage
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Severity
 from provisioner.domain.plan import DeviceClaim
@@ -112,6 +112,21 @@ def test_signals_of_gpus_are_measured_on_own_nodes_only() -> None:
     assert never in rules(speech, severity=Severity.WARNING)
     assert never not in rules({**speech, "tier": "dedicated", "tenant": "acme"}, severity=Severity.WARNING)
     assert never not in rules(pool, severity=Severity.WARNING)
+
+
+def test_images_of_engines_hold_no_weights() -> None:
+    def is_told(known: Catalog) -> bool:
+        found = forecast(GOOD, catalog=known).findings
+        return ("weights-not-in-image", "model") in [(finding.rule, finding.field) for finding in found]
+
+    tier = CATALOG.tiers["dedicated"].model_copy(update={"storage": Storage.IMAGE})
+    baked = replace(CATALOG, tiers={"dedicated": tier})
+    assert is_told(baked)
+    assert not is_told(CATALOG)
+    model = CATALOG.models[GOOD["model"]]
+    image = f"registry.example.com/acme/chat@sha256:{'a' * 64}"
+    own = model.model_copy(update={"master": model.master.model_copy(update={"image": image})})
+    assert not is_told(replace(baked, models={model.id: own}))
 
 
 def test_custom_images_and_adapters_need_own_nodes_and_a_sandbox() -> None:
