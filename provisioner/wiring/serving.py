@@ -104,9 +104,10 @@ async def serve(settings: Settings, roles: frozenset[Role], stop: asyncio.Event)
         worker = Worker(store.operations, verbs, clock=clock, holder=holder, random=SystemRandom())
         running = Running(turns=worker.turns, reconciled=reconciler.succeeded)
         if Role.API in roles:
+            # What it needs and cannot read stops us here, before the first key is made.
+            services = _services(settings, catalog, outside, wake_worker=worker.wake, is_stopping=stop.is_set)
             await ensure_administrator(store.keys, settings, clock=clock, ids=ids)
             await store.models.bring_in([document_of(model) for model in catalog.models.values()], clock.now())
-            services = _services(settings, catalog, outside, wake_worker=worker.wake, is_stopping=stop.is_set)
             app = create_app(services, running=running)
         else:
             app = create_health_app(store, ids=ids, running=running)
