@@ -142,9 +142,11 @@ _BY_NAME = {_short(name): shape for name, shape in _PUBLISHED.items()}
 
 def shape_of(engine: Engine, catalog: Catalog) -> Shape | None:
     """The architecture of the model that an engine loads, None where nobody published it here."""
-    name = engine.model
-    if name is None:
-        return None
+    return shape_named(engine.model, catalog) if engine.model is not None else None
+
+
+def shape_named(name: str, catalog: Catalog) -> Shape | None:
+    """The architecture of a model by its name, None where nobody published it here."""
     for model in catalog.models.values():
         if name in (model.master.source, model.id) and model.architecture.kv_heads:
             known = model.architecture

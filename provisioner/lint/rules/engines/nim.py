@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity, nearest_name
+from provisioner.lint.joins.quantities import amount
 from provisioner.lint.model_servers import Engine, engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._cache import Mount, holds, mounts
+from provisioner.lint.rules.engines._models import billions_in
 from provisioner.lint.server_kinds import EngineKind
 from provisioner.lint.values import items, literal, look, mapping, text
 from provisioner.lint.world import World, same_namespace
@@ -153,3 +155,23 @@ def nim_resource_misspelt(world: World) -> Iterator[Hit]:
                     message = f"starting NIM: no node has a resource `{name}`"
                     path = ("spec", "resources", part, str(name))
                     yield Hit(at=found, path=path, message=message, fix=f"write {_GPU}")
+
+
+_SMALLEST = 0.5
+"""Bytes that a parameter takes at least: four bits."""
+
+
+@rule("nim-cache-too-small", Severity.ERROR)
+def nim_cache_too_small(world: World) -> Iterator[Hit]:
+    """The claim of a NIMCache is smaller than its model at four bits a parameter.
+
+    The job that fills the cache ends with "no space left on device". Parameters are those in the image's name.
+    """
+    for found in world.of_kind("NIMCache"):
+        puller = literal(found.value, "spec", "source", "ngc", "modelPuller") or ""
+        billions = billions_in(puller.partition(":")[0].rpartition("/")[2])
+        path = ("spec", "storage", "pvc", "size")
+        size = amount(look(found.value, *path))
+        if billions is not None and size is not None and size < billions * 10**9 * _SMALLEST:
+            message = f"keeping {billions:g} billion parameters: they do not fit into `{look(found.value, *path)}`"
+            yield Hit(at=found, path=path, message=message, fix=f"claim {max(20, round(billions * 3))}Gi or more")

@@ -15,6 +15,7 @@ from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.services import serve_ports
 from provisioner.lint.joins.slips import is_slip, meant
 from provisioner.lint.rule import Hit, rule
+from provisioner.lint.rules.engines._models import shape_named
 from provisioner.lint.rules.engines._ray_config import APPLICATIONS, applications, configuration
 from provisioner.lint.values import items, look, mapping, text, whole
 from provisioner.lint.world import World
@@ -153,3 +154,30 @@ def ray_serve_engine_refused(world: World) -> Iterator[Hit]:
                     if size is not None and not (isinstance(size, int) and not isinstance(size, bool) and size >= 1):
                         message = f"serving {found.name}: {name} is a whole number from 1, found `{size}`"
                         yield Hit(at=found, path=APPLICATIONS, message=message, fix="correct the number")
+
+
+_STRETCHES = ("hf_overrides", "rope_scaling", "ALLOW_LONG_MAX_MODEL_LEN")
+"""What lets a model have more context than its configuration says."""
+
+
+@rule("ray-serve-model-cut-wrong", Severity.ERROR)
+def ray_serve_model_cut_wrong(world: World) -> Iterator[Hit]:
+    """A model in a Ray Serve application is cut over GPUs that do not divide its heads, or asked for too much context.
+
+    vLLM ends while it sets up: attention heads must divide by `tensor_parallel_size`, and `max_model_len` may not be
+    above the context that the model has. Each replica starts over and over.
+    """
+    for found in world.of_kind("RayService"):
+        for application in applications(found):
+            for _, model in items(application, "args", "llm_configs"):
+                name = text(model, "model_loading_config", "model_source")
+                name = name or text(model, "model_loading_config", "model_id") or ""
+                shape, engine = shape_named(name, world.catalog), mapping(model, "engine_kwargs")
+                tensor, length = whole(engine, "tensor_parallel_size"), whole(engine, "max_model_len")
+                if shape is not None and tensor and shape.heads and shape.heads % tensor:
+                    message = f"cutting {name}: {shape.heads} attention heads cannot be divided over GPUs: `{tensor}`"
+                    yield Hit(at=found, path=APPLICATIONS, message=message, fix="choose a size that divides the heads")
+                is_stretched = any(word in str(model) for word in _STRETCHES)
+                if shape is not None and length and length > shape.context and not is_stretched:
+                    message = f"serving {found.name}: {name} has a context of {shape.context} tokens, asked `{length}`"
+                    yield Hit(at=found, path=APPLICATIONS, message=message, fix=f"write {shape.context} or less")

@@ -105,14 +105,29 @@ def reference_to_nothing(world: World) -> Iterator[Hit]:
     )
 
 
+@lru_cache(maxsize=4096)
+def _delivers_secrets(world: World, namespace: str | None) -> bool:
+    """Whether the folder holds or makes Secrets of a namespace, other than those of certificates."""
+    made = {
+        text(found.value, *path)
+        for found in world.of_kind("Certificate", "Issuer", "ClusterIssuer")
+        for path in (("spec", "secretName"), ("spec", "acme", "privateKeySecretRef", "name"))
+    }
+    places = offered(world).get("Secret", {})
+    others = (offer for name, offers in places.items() if name not in made for offer in offers)
+    return any(namespace is None or offer.namespace in (namespace, None) for offer in others)
+
+
 @rule("secret-missing", Severity.WARNING)
 def secret_missing(world: World) -> Iterator[Hit]:
     """A pod names a Secret that the folder does not hold, though it holds (or makes) other Secrets there.
 
-    Secrets are often made by hand, so this may be meant; the pod does not start before it is there.
+    Secrets are often made by hand, so this may be meant; the pod does not start before it is there. Secrets of
+    certificates do not count as others: cert-manager makes them, whoever makes the rest.
     """
     for found in _unmet(world, "Secret"):
-        if _elsewhere(world, found) is None and _same_space(world, found) and _near(world, found) is None:
+        is_lone = _elsewhere(world, found) is None and _near(world, found) is None
+        if is_lone and _delivers_secrets(world, found.namespace):
             message = f"looking up Secret: the folder makes others here, but not this one: {shown(found.name)}"
             fix = "add it, or an ExternalSecret that makes it; silence this if somebody makes it by hand"
             yield Hit(at=found.owner, path=found.path, message=message, fix=fix)
