@@ -40,6 +40,8 @@ class Found:
     early_mb: float = 0.0
     late_mb: float = 0.0
     status: dict[str, object] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    """What the gateway said of the server that breaks nothing off."""
 
     def problems(self) -> list[str]:
         """What is not as it should be; empty is good."""
@@ -61,6 +63,8 @@ async def soak(seconds: float) -> Found:
             async with _gateway(ports, Path(folder)) as (process, port):
                 await _load(seconds, process.pid, port, found)
                 found.status = await _status(port)
+            log = (Path(folder) / "log").read_text().splitlines()
+            found.warnings = [line for line in log if " WARNING " in line and f":{ports[0]}" in line]
     return found
 
 
@@ -303,7 +307,7 @@ def main() -> None:
         print(f"{count:>8}  {entry}")
     print(f"resident memory: {found.early_mb:.1f} MB after a fifth of the time, {found.late_mb:.1f} MB at its end")
     problems = found.problems()
-    print("\n".join(problems) or "nothing lost, nothing kept")
+    print("\n".join([*problems, *found.warnings]) or "nothing lost, nothing kept")
     sys.exit(bool(problems))
 
 
