@@ -79,13 +79,18 @@ async def place_beside(attempt: EndpointAttempt, plan: EndpointPlan) -> Wait | N
     return None
 
 
-async def remove_beside(attempt: EndpointAttempt, plan: EndpointPlan) -> list[str]:
-    """Take the endpoint out of its customer's tenant cluster; the names of what is still there."""
+async def remove_application(attempt: EndpointAttempt, plan: EndpointPlan) -> list[str]:
+    """Take the endpoint's Application away, and with it what it made; its name while it is still there."""
     name, namespace = runtime_application(plan), attempt.world.project_namespace(plan)
     cluster = attempt.world.clusters.control_plane(plan.placement.control_plane)
     await attempt.guard()
-    if not await cluster.delete(ObjectRef(APPLICATION, name, namespace), fence=attempt.fence):
-        return [f"{APPLICATION.kind} {name}"]
+    is_gone = await cluster.delete(ObjectRef(APPLICATION, name, namespace), fence=attempt.fence)
+    return [] if is_gone else [f"{APPLICATION.kind} {name}"]
+
+
+async def remove_registrations(attempt: EndpointAttempt, plan: EndpointPlan) -> list[str]:
+    """Take the endpoint's Leases out of a tenant cluster that serves others; the names of those still there."""
+    cluster = attempt.world.clusters.control_plane(plan.placement.control_plane)
     instance = await cluster.get(_instance_ref(attempt, plan))
     if instance is None or parse_instance(instance).phase != "Ready":
         return []  # what never came up holds nothing, and what is gone neither

@@ -14,8 +14,15 @@ from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import NotFoundError, RetryableError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
-from provisioner.endpoints.customer_cluster import CUSTOMER, leave, remove_beside, shared_branch
+from provisioner.endpoints.customer_cluster import (
+    CUSTOMER,
+    leave,
+    remove_application,
+    remove_registrations,
+    shared_branch,
+)
 from provisioner.endpoints.draining import drain_replicas
+from provisioner.endpoints.observe import runtime_application
 from provisioner.endpoints.pool import aliases_of, told
 from provisioner.endpoints.progress import StepRun, load_endpoint, save_endpoint, wait_for
 from provisioner.endpoints.world import EndpointAttempt, World
@@ -70,8 +77,10 @@ async def release(attempt: EndpointAttempt) -> Done | Wait:
     route = ObjectRef(HTTP_ROUTE, plan.endpoint, world.site.gateway.namespace)
     await attempt.guard()
     is_gone = await cluster.delete(route, fence=attempt.fence)
-    if not plan.owns_tenant_cluster and (left_to := await _leave(attempt, endpoint, [] if is_gone else [route.name])):
-        return left_to
+    if not plan.owns_tenant_cluster:
+        if left_to := await _leave(attempt, endpoint, [] if is_gone else [route.name]):
+            return left_to
+        endpoint = await load_endpoint(attempt)
     await attempt.guard()
     await cluster.delete(
         ObjectRef(VIRTUAL_CLUSTER_INSTANCE, plan.placement.tenant_cluster, namespace), fence=attempt.fence
@@ -87,13 +96,17 @@ async def release(attempt: EndpointAttempt) -> Done | Wait:
 
 
 async def _leave(attempt: EndpointAttempt, endpoint: Endpoint, left: list[str]) -> Done | Wait | None:
-    """Take the endpoint out of a tenant cluster that is not its own. None where that was the last in it."""
+    """Take the endpoint out of a tenant cluster that is not its own. None where it was the last in it: what is left
+    there goes with the tenant cluster, also where that never came up and gives nothing back."""
     if endpoint.plan.tenancy == CUSTOMER:
-        left = [*left, *await remove_beside(attempt, endpoint.plan)]
+        application = await remove_application(attempt, endpoint.plan)
+        if await leave(attempt, endpoint):
+            return None
+        left = [*left, *(application or await remove_registrations(attempt, endpoint.plan))]
     if left:
-        return await _waiting(attempt, endpoint, "Reclaiming", f"still there: {', '.join(left[:5])}")
-    is_last = endpoint.plan.tenancy == CUSTOMER and await leave(attempt, endpoint)
-    return None if is_last else Done({"leftovers": 0})
+        present = await load_endpoint(attempt)  # which notes by now that it has left
+        return await _waiting(attempt, present, "Reclaiming", f"still there: {', '.join(left[:5])}")
+    return Done({"leftovers": 0})
 
 
 async def clean(attempt: EndpointAttempt) -> Done | Wait:
@@ -134,8 +147,10 @@ async def _leftovers(cluster: Cluster, plan: EndpointPlan, *, namespace: str, ga
         cluster.list(NODE_ENVIRONMENT, namespace=namespace),
     )
     capacity = [item for item in (*claims, *environments) if belongs_to(item, name)]
-    found = [item for item in (instance, route, *applications, *capacity) if item]
-    return [f"{item['kind']} {item['metadata']['name']}" for item in found]
+    is_beside = plan.tenancy == CUSTOMER
+    own = await cluster.get(ObjectRef(APPLICATION, runtime_application(plan), namespace)) if is_beside else None
+    found = [item for item in (instance, route, own, *applications, *capacity) if item]
+    return list(dict.fromkeys(f"{item['kind']} {item['metadata']['name']}" for item in found))
 
 
 async def _waiting(attempt: EndpointAttempt, endpoint: Endpoint, reason: str, message: str) -> Wait:

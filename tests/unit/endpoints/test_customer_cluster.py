@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,13 @@ from provisioner.domain.endpoint import Change, Endpoint, Phase
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.operation import OperationState, Verb
 from provisioner.endpoints.customer_cluster import is_last
-from provisioner.platform.kinds import NODE_CLAIM, VIRTUAL_CLUSTER_TEMPLATE
+from provisioner.platform.interface import ObjectRef
+from provisioner.platform.kinds import (
+    APPLICATION,
+    NODE_CLAIM,
+    VIRTUAL_CLUSTER_INSTANCE,
+    VIRTUAL_CLUSTER_TEMPLATE,
+)
 from tests.store.examples import NOON, endpoint, plan
 from tests.unit.endpoints.changes import another
 from tests.unit.endpoints.installation import ENDPOINT, installation
@@ -90,3 +97,25 @@ async def test_a_change_of_one_endpoint_leaves_the_tenant_cluster_as_it_is(tmp_p
         assert not [effect for effect in laptop.platform.effects if "VirtualClusterInstance" in effect]
         snapshot = await laptop.store.snapshots.current()
         assert snapshot and snapshot.routes[0].upstream_model == "other-name"
+
+
+async def test_a_tenant_cluster_that_never_came_up_goes_with_the_endpoint_that_wanted_it(tmp_path: Path) -> None:
+    """Ledger: TEN-05. Argo CD takes nothing out of a cluster that does not answer: it goes as a whole."""
+    own = replace(member(1).plan, endpoint=ENDPOINT)
+    async with installation(tmp_path) as laptop:
+        laptop.platform.reached -= {"tenant_cluster"}
+        await laptop.submit_create(own)
+        await laptop.turns(4)
+        cluster = laptop.platform.cluster
+        held, delete = (APPLICATION.kind, "p-acme-dedicated", "ep-a-runtime"), cluster.delete
+
+        async def hold(ref: ObjectRef, **options: Any) -> bool:
+            return False if ref.kind == APPLICATION and held in cluster.objects else await delete(ref, **options)
+
+        cluster.delete = hold  # type: ignore[method-assign]
+        operation = await laptop.submit_delete()
+        await laptop.turns(4)
+        assert cluster.names(VIRTUAL_CLUSTER_INSTANCE) == () and held in cluster.objects
+        del cluster.objects[held]  # its finalizer goes with the tenant cluster
+        assert (await laptop.finish(operation)).state is OperationState.SUCCEEDED
+        assert laptop.delivery.heads == {}
