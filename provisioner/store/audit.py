@@ -28,6 +28,8 @@ _UNTOLD = {"digest", "last_used_at", "version"}
 
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
+_INSERT = insert(AUDIT_EVENTS)
+
 
 class SqlAudit:
     """The AuditStore on a database."""
@@ -60,7 +62,7 @@ class SqlAudit:
 
 async def record_audit(connection: AsyncConnection, event: AuditEvent) -> None:
     """Record a change. Its `id` is the database's to give."""
-    await connection.execute(insert(AUDIT_EVENTS).values(columns_of(event, "id")))
+    await connection.execute(_INSERT, columns_of(event, "id"))
 
 
 async def record_operation(
@@ -85,7 +87,7 @@ async def record_operation(
         "before_digest": digests[0],
         "after_digest": digests[1],
     }
-    await connection.execute(insert(AUDIT_EVENTS).values(values))
+    await connection.execute(_INSERT, values)
 
 
 def digest_of_row(value: Any) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Select, delete, func, insert, or_, select, update
+from sqlalchemy import Select, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -38,6 +38,10 @@ from provisioner.store.teams import require_team
 
 _USE_IS_TOLD_EVERY = timedelta(minutes=5)
 _NEWEST = Order((API_KEYS.c.created_at, API_KEYS.c.id), newest_first=True)
+
+_NAMED = select(TENANTS.c.name).where(TENANTS.c.name == bindparam("wanted"))
+_INSERT = insert(API_KEYS)
+_REMOVE = delete(API_KEYS).where(API_KEYS.c.id == bindparam("removed"))
 
 
 class SqlKeys:
@@ -170,7 +174,7 @@ class SqlKeys:
     async def remove(self, key: KeyId) -> None:
         """See KeyStore."""
         async with self._database.write() as connection:
-            await connection.execute(delete(API_KEYS).where(API_KEYS.c.id == key))
+            await connection.execute(_REMOVE, {"removed": key})
             await count_change(connection, API_KEYS)
 
     async def revoke_endpoint(self, endpoint: EndpointId, now: datetime) -> None:
@@ -182,10 +186,9 @@ class SqlKeys:
 
 
 async def _insert(connection: AsyncConnection, key: ApiKey) -> None:
-    named = select(TENANTS.c.name).where(TENANTS.c.name == key.tenant)
-    if key.tenant is not None and not await connection.scalar(named):
+    if key.tenant is not None and not await connection.scalar(_NAMED, {"wanted": key.tenant}):
         raise unknown_tenant(key.tenant)
-    await connection.execute(insert(API_KEYS).values(columns_of(key)))
+    await connection.execute(_INSERT, columns_of(key))
 
 
 async def _require_staying(connection: AsyncConnection, tenant: str | None) -> None:
