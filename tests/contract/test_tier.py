@@ -197,6 +197,9 @@ def test_production_takes_snapshots_and_three_replicas(tier: str) -> None:
     """Ledger: TEN-15, SEC-02 (the baseline's part about state)."""
     values = values_of(tier)
     assert values["controlPlane"]["statefulSet"]["highAvailability"]["replicas"] >= 3
+    assert values["controlPlane"]["advanced"]["podDisruptionBudget"] == {"enabled": True, "maxUnavailable": 1}
+    spread = values["controlPlane"]["statefulSet"]["scheduling"]["topologySpreadConstraints"]
+    assert [rule["topologyKey"] for rule in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
     assert values["snapshots"]["auto"]["retention"]["period"] > 0
     assert values["snapshots"]["auto"]["storage"]["type"] == "s3"
 
