@@ -150,7 +150,8 @@ def applicationset_one_destination(world: World) -> Iterator[Hit]:
         inner = mapping(spec, "template", "spec")
         is_patched = bool(spec.get("templatePatch"))
         told = repr([inner.get(key) for key in ("destination", "source", "sources")])
-        if made and all("clusters" in one for one in made) and inner and "{{" not in told and not is_patched:
+        each = all("clusters" in one and look(one, "clusters", "flatList") is not True for one in made)
+        if made and each and inner and "{{" not in told and not is_patched:
             message = f"generating applications of {found.name}: each delivers the same to one place"
             path = ("spec", "template", "spec", "destination")
             fix = 'write `server: "{{.server}}"` as the destination'
