@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BANNED_NAMES = re.compile(r"\b(?:def|class) _?(?:handle|process(?!_bind_param|_result_value)|do|manage)_\w+")
-"""Verbs that say nothing; SQLAlchemy's own two hooks are named so."""
+BANNED_NAMES = re.compile(r"\b(?:def|class) _?(?:handle|process(?!_bind_param|_result_value)|do(?!_begin)|manage)_\w+")
+"""Verbs that say nothing; SQLAlchemy's own three hooks are named so."""
 BANNED_CLASSES = re.compile(r"\bclass (?!FieldManager\b)\w+Manager\b")
 """A field manager is a term of Kubernetes."""
 BANNED_MODULES = {"utils", "util", "helpers", "helper", "common", "manager", "base"}
