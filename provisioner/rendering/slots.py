@@ -93,9 +93,14 @@ def bare_mark(index: int) -> str:
 def escaped(text: str) -> str:
     """`text` as it stands between double quotes; the same in YAML and in JSON. Raises RejectedError for half a
     surrogate pair, which no encoding can carry."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+    if is_plain(text):
         return text  # as nearly every value; the search would take three times as long
     return _SPECIAL.sub(_escape, text)
+
+
+def is_plain(text: str) -> bool:
+    """Whether `text` stands between double quotes as it is."""
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
 def _escape(match: re.Match[str]) -> str:
