@@ -1,18 +1,19 @@
 """Endpoints of mixed tiers, from request to YAML text on disk, against what platform teams use for the same job.
 
-A thousand requests are planned and rendered on one core, and each endpoint's objects are written as one stream, as
-`kubectl kustomize -o` writes them. Rendering and writing are compared, which is what the baselines do: they make the
-same objects of one endpoint per call, an overlay that changes names, labels and an image over a base, and a chart of
-the same manifests with the same values. CPU seconds are compared, the best of a few rounds of each, so that a busy
-machine is fair to all. `kubectl` and `helm` are looked for on PATH. One request is also taken as `tenantry plan` takes
-it once it has started: planned, rendered, and judged by its tier's admission policies.
+A thousand requests are planned and rendered on one core, and each endpoint's objects are written to a file as one
+stream. Rendering and writing are compared, which is what the baselines do: they make the same objects of one endpoint
+per call and print them to a file, an overlay that changes names, labels and an image over a base, and a chart of the
+same manifests with the endpoint's name as a value. CPU seconds are compared, the best of a few rounds of each over the
+same files, so that a busy machine is fair to all. `kubectl` and `helm` are those that `make engines` and
+`make engines ARGS=helm` build, or those on PATH. One request is also taken as `tenantry plan` takes it once it has
+started: planned, rendered, and judged by its tier's admission policies.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import resource
-import shutil
 import subprocess
 import tempfile
 import time
@@ -28,13 +29,14 @@ from provisioner.catalog.catalog import Catalog
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
 from provisioner.rendering.manifests import endpoint_files, kinds, pool_files
+from tests.engines import find_engine
 from tests.unit.rendering.examples import catalog, example_pack, example_site
 
 ENDPOINTS = 1000
 GOAL_SECONDS = 1.0
 GOAL_OF_ONE_SECONDS = 0.05
 GOAL_RATIO = 100
-CALLS = 5
+CALLS = 10
 REPLICAS = 16
 """So many that an endpoint is about 60 objects: a replica adds a Service, a route and a policy."""
 
@@ -113,7 +115,8 @@ def ours(requests: list[dict[str, Any]], folder: Path) -> tuple[float, float, fl
     trees = [render(plan) for plan in plans]
     rendered = time.process_time()
     for number, tree in enumerate(trees):
-        (folder / f"{number}.yaml").write_bytes(b"---\n".join(tree.values()))
+        with (folder / f"{number}.yaml").open("wb", buffering=0) as file:
+            file.write(b"---\n".join(tree.values()))
     written = time.process_time()
     objects, text = sum(map(len, trees)), sum(len(value) for tree in trees for value in tree.values())
     return planned - start, rendered - planned, written - rendered, objects, text
@@ -148,27 +151,18 @@ def kustomize(folder: Path, files: Mapping[str, bytes]) -> list[str]:
         "resources:\n  - ../base\nnameSuffix: -two\nlabels:\n  - pairs: {tenantry.io/tenant: other}\n"
         "images:\n  - {name: vllm/vllm-openai, newTag: v2}\n"
     )
-    return ["kubectl", "kustomize", str(overlay), "-o", str(folder / "kustomized.yaml")]
+    return ["kubectl", "kustomize", str(overlay)]
 
 
 def helm(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """A chart of one endpoint's manifests with the names as values."""
+    """A chart of one endpoint's manifests with its name as a value."""
     chart = folder / "chart"
     (chart / "templates").mkdir(parents=True)
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: endpoint\nversion: 1.0.0\n")
     for number, text in enumerate(files.values()):
         templated = text.decode().replace("{{", '{{ "{{" }}').replace("ep-0000000001", "{{ .Values.endpoint }}")
         (chart / "templates" / f"{number}.yaml").write_text(templated)
-    return [
-        "helm",
-        "template",
-        "endpoint",
-        str(chart),
-        "--set",
-        "endpoint=ep-two",
-        "--output-dir",
-        str(folder / "helm"),
-    ]
+    return ["helm", "template", "endpoint", str(chart), "--set", "endpoint=ep-two"]
 
 
 BASELINES: Mapping[str, Callable[[Path, Mapping[str, bytes]], list[str]]] = {
@@ -182,19 +176,24 @@ def compare(
 ) -> float | None:
     """Print a baseline's row; returns how many times its rate ours is, None where the program is not there."""
     _, files = plan_and_render(request(1), 1)
-    command = make(folder, files)
-    if shutil.which(command[0]) is None:
-        print(f"{name:<34}not measured: `{command[0]}` is not on PATH")
+    program, *arguments = make(folder, files)
+    found = find_engine(program)
+    if found is None:
+        print(f"{name:<34}not measured: `{program}` is nowhere")
         return None
-    seconds = min(_seconds_of(command, folder) for _ in range(CALLS))
+    made = folder / f"{program}.yaml"
+    seconds = min(_seconds_of([found, *arguments], made) for _ in range(CALLS))
+    if (objects := len(re.findall(rb"^kind: ", made.read_bytes(), re.MULTILINE))) != len(files):
+        raise SystemExit(f"{name} made {objects} objects of {len(files)}")
     theirs = len(files) / seconds
     print(f"{f'{name}, {len(files)} per call':<34}{seconds:>9.3f}{theirs:>12,.0f}{rate / theirs:>7,.0f}x")
     return rate / theirs
 
 
-def _seconds_of(command: list[str], folder: Path) -> float:
+def _seconds_of(command: list[str], made: Path) -> float:
     spent = _children()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "HOME": str(folder)})
+    with made.open("wb") as file:
+        subprocess.run(command, check=True, stdout=file, env={**os.environ, "HOME": str(made.parent)})
     return _children() - spent
 
 
