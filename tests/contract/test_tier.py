@@ -168,6 +168,7 @@ def test_node_mode_decides_what_the_tenant_cluster_switches_on(tier: str) -> Non
         assert any(component.enforces_network_policy for component in components_of(tier))
     else:
         assert values["sync"]["toHost"]["networkPolicies"] == {"enabled": True}
+        assert values["sync"]["toHost"]["pods"]["rewriteHosts"] == {"enabled": False}
 
 
 @pytest.mark.parametrize("tier", TIERS)
