@@ -40,6 +40,12 @@ _NUMBERS: Mapping[EngineKind, frozenset[str]] = {
             "--max-input-tokens",
         )
     ),
+    EngineKind.TEI: frozenset(
+        (
+            *("--max-batch-tokens", "--max-batch-requests", "--max-client-batch-size", "--max-concurrent-requests"),
+            *("--tokenization-workers", "--payload-limit", "--prometheus-port"),
+        )
+    ),
     EngineKind.LLAMA_CPP: frozenset(
         ("--batch-size", "--parallel", "--threads", "--ubatch-size", "-b", "-np", "-t", "-ub")
     ),

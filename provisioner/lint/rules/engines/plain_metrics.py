@@ -1,4 +1,4 @@
-"""Metrics of model servers whose names have no colon: Triton's and Text Generation Inference's."""
+"""Metrics of Triton and Text Generation Inference, whose names have no colon, and the scheme that monitors speak."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity
+from provisioner.lint.model_servers import engines
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.rules.engines._metric_names import OF_TGI, OF_TRITON, bare
 from provisioner.lint.rules.engines._promql import queries
+from provisioner.lint.rules.engines._reach import monitors
 from provisioner.lint.values import items, text
 from provisioner.lint.world import World
 
@@ -40,3 +42,21 @@ def _recorded(world: World) -> Iterator[str | None]:
     for found in world.of_kind("PrometheusRule"):
         for group, _ in items(found.value, "spec", "groups"):
             yield from (text(item, "record") for _, item in items(found.value, *group, "rules"))
+
+
+@rule("monitor-with-other-scheme", Severity.ERROR)
+def monitor_with_other_scheme(world: World) -> Iterator[Hit]:
+    """A monitor scrapes a model server by HTTPS that speaks plain HTTP.
+
+    Without a certificate on its command line an engine has no TLS: Prometheus finds the target down, and scalers and
+    alerts see nothing.
+    """
+    for engine in engines(world):
+        if "tls" not in engine.profile.flags or engine.find("tls") or not engine.is_complete or not engine.is_alone:
+            continue
+        for monitor in dict.fromkeys(monitors(engine, world)):
+            for field in ("podMetricsEndpoints", "endpoints"):
+                for path, item in items(monitor.value, "spec", field):
+                    if (text(item, "scheme") or "").lower() == "https":
+                        message = f"scraping {engine.pod.owner.title}: {engine.kind} has no TLS here, asked by `https`"
+                        yield Hit(at=monitor, path=(*path, "scheme"), message=message, fix="remove scheme")

@@ -10,9 +10,10 @@ from provisioner.domain.finding import Severity
 from provisioner.lint.joins.pods import every_pod, ports
 from provisioner.lint.joins.selectors import selected
 from provisioner.lint.joins.services import services
+from provisioner.lint.model_servers import engines
 from provisioner.lint.rule import Hit, rule
-from provisioner.lint.values import has_hole, items, look, text
-from provisioner.lint.world import World
+from provisioner.lint.values import has_hole, items, look, text, whole
+from provisioner.lint.world import Container, World
 
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
@@ -72,3 +73,38 @@ def exec_command_in_one_word(world: World) -> Iterator[Hit]:
                     yield Hit(
                         at=pod.owner, path=path, message=message, fix="make an item of each word, or use [sh, -c, …]"
                     )
+
+
+@rule("command-port-not-declared", Severity.WARNING)
+def command_port_not_declared(world: World) -> Iterator[Hit]:
+    """A program is told to listen on one port, and its container's probes ask at another.
+
+    `--port` of the arguments is none of the ports that the container declares, and a probe goes to one of those. The
+    container never becomes ready. Model servers have rules of their own.
+    """
+    known = {(id(engine.pod.owner), engine.container.path) for engine in engines(world)}
+    for pod in every_pod(world):
+        for container in pod.containers:
+            numbers = [whole(item, "containerPort") for _, item in items(container.value, "ports")]
+            told, path = _told_port(container)
+            if (id(pod.owner), container.path) in known or told is None or not numbers or told in numbers:
+                continue
+            named = {text(item, "name"): whole(item, "containerPort") for _, item in items(container.value, "ports")}
+            asked = [look(container.value, name, "httpGet", "port") for name in _PROBES]
+            reached = [named.get(port) if isinstance(port, str) else port for port in asked if port is not None]
+            if None not in numbers and any(port in numbers for port in reached) and told not in reached:
+                message = f"starting {container.name}: it listens on {told}, the probes ask at `{reached[0]}`"
+                yield Hit(at=pod.owner, path=path, message=message, fix="make the flag, the port and the probes agree")
+
+
+def _told_port(container: Container) -> tuple[int | None, FieldPath]:
+    """The number behind the only `--port` of a container's arguments, and where it stands."""
+    words = [(path, item) for part in ("command", "args") for path, item in items(container.value, part)]
+    found: list[tuple[int, FieldPath]] = []
+    for position, (path, item) in enumerate(words):
+        name, equals, value = str(item).partition("=")
+        following = str(words[position + 1][1]) if position + 1 < len(words) else ""
+        number = value if equals else following
+        if name == "--port" and number.isascii() and number.isdigit() and len(number) < 6:
+            found.append((int(number), (*container.path, *path)))
+    return found[0] if len(found) == 1 else (None, container.path)
