@@ -59,6 +59,8 @@ class GroupCommit:
         """Wait for what is being committed."""
         if self._group is not None:
             await asyncio.wait([self._group.committed])
+        async with self._turn:  # which the commit before keeps until it is over
+            pass
 
     async def _begin(self) -> _Group:
         connection = await self._engine.connect()
