@@ -128,7 +128,7 @@ async def test_moment_that_is_none_is_named(filled: SqlStore, url: str) -> None:
 
 
 async def test_unreadable_snapshot_is_named_and_still_passed_on(filled: SqlStore, url: str) -> None:
-    await run_statement(url, "UPDATE snapshots SET body = '{}'")
+    await run_statement(url, "UPDATE snapshots SET version = version + 1, body = '{}'")
     with pytest.raises(InvariantError, match="the snapshot: column `body`"):
         await filled.snapshots.current()
     encoded = await filled.snapshots.encoded()
