@@ -7,7 +7,7 @@ ROUNDS ?= 10
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test engines soak check golden bench bench-litellm clean
+.PHONY: help demo test engines soak check types rules golden bench bench-litellm clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,10 +41,14 @@ soak: $(VENV)/.dev ## kill the processes at every boundary and in ROUNDS (10) ra
 	TENANTRY_EXAMPLES=100 $(BIN)/python -m pytest tests/contract/test_api_document.py
 	$(BIN)/python -m tests.gateway.soak 600
 
-check: $(VENV)/.dev ## lint, types, floors, budgets, generated files
+check: types rules ## lint, types, floors, budgets, generated files
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+rules: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/budgets.py
 	$(BIN)/python tools/reference.py --check
