@@ -200,6 +200,8 @@ class Kustomizations:
             self._check_containers(document, path, [one for one in found if id(one) in chosen], patch)
             lost = lost_paths(path, [one for one in found if id(one) in chosen], patch)
             self._note_all("kustomization-patch-path-missing", document, lost)
+            if isinstance(patch, dict) and patch.get("$patch") == "delete":
+                found = [one for one in found if id(one) not in chosen]
             found = [_with_patch(one, patch) if id(one) in chosen else one for one in found]
         return found
 

@@ -45,6 +45,7 @@ class FieldFault(NamedTuple):
 
 def field_faults(document: Document) -> Iterator[FieldFault]:
     """Fields that kustomize does not know or gave up, and paths that are listed twice."""
+    yield from _literal_faults(document.value)
     seen = set()
     for path, written in listed(document.value):
         if written in seen:
@@ -60,6 +61,16 @@ def field_faults(document: Document) -> Iterator[FieldFault]:
             message = f"reading kustomization: unknown field {shown(name)}"
             fix = unknown_name_hint(name, _FIELDS).partition("allowed:")[0].strip() or "remove it"
             yield FieldFault("kustomization-unknown-field", (name,), message, fix)
+
+
+def _literal_faults(value: Any) -> Iterator[FieldFault]:
+    """Literals of generators that have no value."""
+    for field in ("configMapGenerator", "secretGenerator"):
+        for path, item in items(value, field):
+            for place, written in items(item, "literals"):
+                if isinstance(written, str) and "=" not in written:
+                    message = f"generating: a literal is `key=value`: {shown(written)}"
+                    yield FieldFault("kustomization-literal-malformed", (*path, *place), message, f"write {written}=…")
 
 
 def listed(value: Any) -> Iterator[tuple[FieldPath, str]]:

@@ -218,6 +218,25 @@ def application_values_ref_unknown(world: World) -> Iterator[Hit]:
                 )
 
 
+@rule("application-ref-unused", Severity.WARNING)
+def application_ref_unused(world: World) -> Iterator[Hit]:
+    """An Application names a source by `ref`, and none of its files of values come from there.
+
+    `$ref/` before a path makes it one of that repository; without it a path is looked up in the chart itself, which
+    does not have it: `open …: no such file or directory`.
+    """
+    for app in applications(world):
+        names = [(text(source.value, "ref"), source) for source in app.sources]
+        told = repr([source.value.get("helm") for source in app.sources])
+        for name, source in names:
+            if name and not (source.folder or source.chart) and f"${name}/" not in told and not has_hole(told):
+                files = [item for one in app.sources for _, item in items(one.value, "helm", "valueFiles")]
+                if files:
+                    message = f"reading values of application `{app.name}`: no file of values is from source: `{name}`"
+                    fix = f"write `${name}/{files[0]}`"
+                    yield Hit(at=app.at, path=(*source.path, "ref"), message=message, fix=fix)
+
+
 @rule("application-ref-source-with-chart", Severity.ERROR)
 def application_ref_source_with_chart(world: World) -> Iterator[Hit]:
     """A source that only lends its files is a chart.

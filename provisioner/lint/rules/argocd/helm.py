@@ -242,7 +242,7 @@ def helm_release_name_too_long(world: World) -> Iterator[Hit]:
     """
     for app, source, helm in _charts(world):
         given = literal(helm, "releaseName")
-        name = given or (literal(app.at.value, *app.outer, "metadata", "name") if source.chart else None)
+        name = given or (literal(app.at.value, *app.outer, "metadata", "name") if source.chart or helm else None)
         if name and len(name) > _MAX_RELEASE:
             yield Hit(
                 at=app.at,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from provisioner.catalog.fields import FieldPath, shown
 from provisioner.domain.finding import Severity, nearest_name
-from provisioner.lint.joins.schedule import is_cron, is_duration
+from provisioner.lint.joins.schedule import is_cron, is_duration, seconds
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, literal, text
 from provisioner.lint.world import Object, World
@@ -81,6 +81,30 @@ def project_sync_window_refused(world: World) -> Iterator[Hit]:
             if duration is not None and not is_duration(duration):
                 message = f"reading sync window: no duration of Go's: {shown(duration)}"
                 yield Hit(at=project, path=(*path, "duration"), message=message, fix="write such as `24h`")
+
+
+_DAY = 24 * 3600.0
+_DAILY = re.compile(r"\S+\s+\S+\s+\*\s+\*\s+\*")
+
+
+@rule("project-window-always-denies", Severity.WARNING)
+def project_window_always_denies(world: World) -> Iterator[Hit]:
+    """A sync window denies all day, every day: nothing of the project is ever synced.
+
+    A window that opens daily and is open for 24 hours or more never closes. Denying wins over allowing (user guide,
+    Sync Windows).
+    """
+    for project in _projects(world):
+        for path, window in items(project.value, "spec", "syncWindows"):
+            schedule, length = literal(window, "schedule") or "", seconds(literal(window, "duration") or "")
+            if (
+                literal(window, "kind") == "deny"
+                and length is not None
+                and length >= _DAY
+                and _DAILY.fullmatch(schedule)
+            ):
+                message = f"reading sync window: it denies without a break: `{schedule}`"
+                yield Hit(at=project, path=(*path, "duration"), message=message, fix="make it shorter, or remove it")
 
 
 @rule("project-allows-nothing", Severity.WARNING)

@@ -89,6 +89,15 @@ def remote_unpinned(world: World) -> Iterator[Hit]:
     yield from hits(world, "kustomization-remote-unpinned")
 
 
+@rule("kustomization-literal-malformed", Severity.ERROR)
+def literal_malformed(world: World) -> Iterator[Hit]:
+    """A literal of a generator has no `=`.
+
+    `kustomize build` stops: `invalid literal source …, expected key=value`.
+    """
+    yield from hits(world, "kustomization-literal-malformed")
+
+
 @rule("kustomization-unknown-field", Severity.ERROR)
 def unknown_field(world: World) -> Iterator[Hit]:
     """A kustomization has a field that kustomize does not know.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from provisioner.catalog.fields import shown
 from provisioner.domain.finding import Severity
-from provisioner.lint.joins.quantities import amount, plain
+from provisioner.lint.joins.quantities import amount, plain, pod_total
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import Hole, items, look, mapping, text
 from provisioner.lint.world import World
@@ -41,3 +41,23 @@ def limit_range_default_below_request(world: World) -> Iterator[Hit]:
                             fix = f"set resources.limits.{name} of the container"
                             path = (*container.path, "resources", "requests", name)
                             yield Hit(at=pod.owner, path=path, message=message, fix=fix)
+
+
+@rule("limit-range-refuses-pod", Severity.ERROR)
+def limit_range_refuses_pod(world: World) -> Iterator[Hit]:
+    """A pod asks for more than a LimitRange allows for all containers of a pod together.
+
+    The workload is accepted; its controller reports `maximum … usage per Pod is …` and stays at zero pods.
+    """
+    for found in world.of_kind("LimitRange"):
+        for _, item in items(found.value, "spec", "limits"):
+            if text(item, "type") != "Pod" or found.namespace is None:
+                continue
+            for pod in world.pods_in(found.namespace) if mapping(item, "max") else ():
+                for name, value in pod_total(pod, limits=True).items() if pod.namespace == found.namespace else ():
+                    most = amount(look(item, "max", name))
+                    if most is not None and value > most:
+                        message = f"limiting pod: {plain(value)} of {name} is above what {found.title} allows a pod"
+                        fix = f"lower it to {plain(most)}, or raise the maximum"
+                        place = pod.at("containers")
+                        yield Hit(at=pod.owner, path=place, message=f"{message}: {shown(plain(most))}", fix=fix)
