@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
+from provisioner.catalog.fields import MOST_FINDINGS, more_findings
 from provisioner.domain.errors import (
     ConflictError,
     InsufficientCapacityError,
@@ -18,6 +19,9 @@ from provisioner.domain.errors import (
     TenantryError,
 )
 from provisioner.wire.problem import CONTENT_TYPE, FindingView, Problem
+
+MOST_TOLD = 2 * MOST_FINDINGS
+"""Findings of one answer: those about the form of a body are bounded before, and a few about its sense may follow."""
 
 _KINDS: tuple[tuple[type[TenantryError], str, HTTPStatus], ...] = (
     (NotFoundError, "not-found", HTTPStatus.NOT_FOUND),
@@ -60,6 +64,9 @@ def problem_response(error: TenantryError, *, request_id: str | None) -> Respons
     kind, status = next((kind, status) for cls, kind, status in _KINDS if isinstance(error, cls))
     if isinstance(error, RejectedError | RetryableError | ConflictError):
         status = _STATUS_OF_REASON.get(error.reason, status)
+    told = getattr(error, "findings", ())
+    if len(told) > MOST_TOLD:
+        told = (*told[:MOST_TOLD], *more_findings(len(told) - MOST_TOLD))
     problem = Problem(
         type=f"urn:tenantry:error:{kind}",
         title=status.phrase,
@@ -67,7 +74,7 @@ def problem_response(error: TenantryError, *, request_id: str | None) -> Respons
         detail=error.message,
         reason=error.reason,
         hint=error.hint,
-        findings=tuple(FindingView.model_validate(finding) for finding in getattr(error, "findings", ())),
+        findings=tuple(map(FindingView.model_validate, told)),
         request_id=request_id,
     )
     headers = {"Cache-Control": "no-store"}

@@ -62,10 +62,15 @@ def validate_fields(
         details = _causes(error.errors(include_url=False))
         told = details[:MOST_FINDINGS]
         findings = [_finding(model, detail, *(place(_path(detail)) if place else (None, None))) for detail in told]
-        if left := len(details) - len(told):
-            message, hint = f"reading value: wrong in as many more places: {left}", "put these right first"
-            findings.append(Finding(reason="MoreFindings", message=message, hint=hint))
-        return tuple(findings)
+        return (*findings, *more_findings(len(details) - len(told)))
+
+
+def more_findings(count: int) -> tuple[Finding, ...]:
+    """The finding that stands for so many that are not told; none for none."""
+    if not count:
+        return ()
+    message = f"reading value: wrong in as many more places: {count}"
+    return (Finding(reason="MoreFindings", message=message, hint="put these right first"),)
 
 
 def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:

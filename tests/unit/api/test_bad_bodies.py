@@ -128,6 +128,16 @@ async def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(
     assert (answer.status_code, answer.json()["reason"], taken) == (413, "BodyTooLarge", [])
 
 
+async def test_findings_without_end_are_told_up_to_a_number_and_counted(operator: httpx2.AsyncClient) -> None:
+    unknown = {f"unknown{number}": 1 for number in range(300)}
+    for wanted, most, left in ((REQUEST | unknown, 100, 200), (REQUEST | {"serving": unknown}, 200, 101)):
+        answer = await operator.post("/v1/plan", json=wanted)  # the tenant is unknown too
+        found = answer.json()["findings"]
+        (more,) = [finding for finding in found if finding["reason"] == "MoreFindings"]
+        assert (answer.status_code, found.index(more)) == (422, most)
+        assert more["message"].endswith(f"more places: {left}")
+
+
 async def test_a_compressed_body_is_refused_and_says_so(operator: httpx2.AsyncClient, names: dict[str, str]) -> None:
     headers = {"Content-Type": JSON, "Content-Encoding": "gzip", **idempotent("gzip")}
     answer = await operator.post("/v1/endpoints", content=gzip.compress(b"{}"), headers=headers)
