@@ -253,6 +253,10 @@ def test_nothing_of_the_stack_waits_for_a_pod_before_the_network_is_there(tier: 
     values = {source["chart"]: source["helm"].get("valuesObject", {}) for source in stack_sources(tier)}
     prometheus = values["kube-prometheus-stack"]["prometheusOperator"]
     assert prometheus == {"admissionWebhooks": {"enabled": False}, "tls": {"enabled": False}}
+    # No rule for such a webhook to judge, and a bound on what stands beside the model servers.
+    assert values["kube-prometheus-stack"]["defaultRules"] == {"create": False}
+    kept = values["kube-prometheus-stack"]["prometheus"]["prometheusSpec"]
+    assert (kept["retention"], kept["retentionSize"], kept["resources"]["limits"]) == ("2d", "4GB", {"memory": "4Gi"})
     assert values["gateway-helm"]["certgen"]["job"]["annotations"] == {"argocd.argoproj.io/hook": "Sync"}
     assert values["gpu-operator"]["operator"] == {"upgradeCRD": False}
 
