@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from provisioner.domain.finding import Severity
 from provisioner.lint.joins.applications import App, Source, applications
@@ -54,10 +55,19 @@ def application_leaves_folder_out(world: World) -> Iterator[Hit]:
 
 
 def _is_named(world: World, folder: str) -> bool:
-    """Whether a kustomization or an Application speaks of a folder by its last part."""
-    name = posixpath.basename(folder)
-    texts = (getattr(document, "text", "") for document in world.documents)
-    return any(re.search(rf"/{re.escape(name)}\b|\b{re.escape(name)}/", one) for one in texts)
+    """Whether a kustomization, an Application or a generator speaks of a folder by its last part."""
+    return posixpath.basename(folder) in _named_folders(world)
+
+
+@lru_cache(maxsize=2)
+def _named_folders(world: World) -> frozenset[str]:
+    """The parts of all paths that kustomizations, Applications and generators name."""
+    paths = [str(source.value.get("path")) for app in applications(world) for source in app.sources]
+    paths += [repr(look(found.value, "spec", "generators")) for found in world.of_kind("ApplicationSet")]
+    for document in world.documents:
+        for part in ("resources", "components", "bases"):
+            paths += [str(item) for _, item in items(document.value, part)]
+    return frozenset(part for path in paths for part in re.split(r"[/'\" ]", path))
 
 
 @rule("application-takes-no-file", Severity.ERROR)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from provisioner.domain.finding import Severity, nearest_name
 from provisioner.lint.joins.quantities import running
-from provisioner.lint.joins.scaling import pods_made_by, scalers, target
+from provisioner.lint.joins.scaling import pods_made_by, scaler_of, scalers, target
 from provisioner.lint.rule import Hit, rule
 from provisioner.lint.values import has_hole, items, literal, look, mapping
 from provisioner.lint.world import World, same_namespace
@@ -86,14 +86,14 @@ def vertical_beside_horizontal(world: World) -> Iterator[Hit]:
         )
         policies = items(found.value, "spec", "resourcePolicy", "containerPolicies")
         bounded = [resource for _, one in policies for _, resource in items(one, "controlledResources")]
-        for scaler in scalers(world) if mode not in ("Off", "Initial") and not has_hole(mode) else ():
-            is_same = (scaler.kind, scaler.name) == (kind, name)
-            if not is_same or not same_namespace(scaler.at.namespace, found.namespace):
-                continue
-            for _, item in scaler.triggers():
-                resource = item.get("type") if scaler.is_keda else literal(item, "resource", "name")
-                if resource in ("cpu", "memory") and (not bounded or resource in bounded):
-                    message = f"scaling {name}: {scaler.at.title} measures by what this one changes: `{resource}`"
-                    fix = 'set updateMode: "Off", or leave the resource out of controlledResources'
-                    yield Hit(at=found, path=("spec", "targetRef"), message=message, fix=fix)
-                    break
+        owner = world.find(kind, name, namespace=found.namespace) if kind and name else None
+        scaler = scaler_of(world, owner, namespace=found.namespace) if owner else None
+        if scaler is None or mode in ("Off", "Initial") or has_hole(mode):
+            continue
+        for _, item in scaler.triggers():
+            resource = item.get("type") if scaler.is_keda else literal(item, "resource", "name")
+            if resource in ("cpu", "memory") and (not bounded or resource in bounded):
+                message = f"scaling {name}: {scaler.at.title} measures by what this one changes: `{resource}`"
+                fix = 'set updateMode: "Off", or leave the resource out of controlledResources'
+                yield Hit(at=found, path=("spec", "targetRef"), message=message, fix=fix)
+                break

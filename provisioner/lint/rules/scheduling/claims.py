@@ -5,8 +5,9 @@ Source: Kubernetes documentation, "Resource Quotas" (storage) and "Limit Ranges"
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from provisioner.catalog.fields import FieldPath
@@ -20,15 +21,25 @@ from provisioner.lint.world import Object, World
 _PER_CLASS = ".storageclass.storage.k8s.io/requests.storage"
 
 
-def _claims(world: World, namespace: str) -> Iterator[tuple[Object, FieldPath, Any, int]]:
-    """The claims of a namespace, those of StatefulSets with how many there are at most."""
+_Claim = tuple[Object, FieldPath, Any, int]
+"""Who makes a claim, where it stands, the claim, and how many of it there are at most."""
+
+
+def _claims(world: World, namespace: str) -> Sequence[_Claim]:
+    """The claims of a namespace, those of StatefulSets too."""
+    return _claims_by_namespace(world).get(namespace, ())
+
+
+@lru_cache(maxsize=2)
+def _claims_by_namespace(world: World) -> Mapping[str | None, Sequence[_Claim]]:
+    made: dict[str | None, list[_Claim]] = {}
     for found in world.of_kind("PersistentVolumeClaim"):
-        if found.namespace == namespace:
-            yield found, (), found.value, 1
+        made.setdefault(found.namespace, []).append((found, (), found.value, 1))
     for found in world.of_kind("StatefulSet"):
-        count = replicas(world, found) if found.namespace == namespace else None
+        count = replicas(world, found)
         for path, item in items(found.value, "spec", "volumeClaimTemplates") if count else ():
-            yield found, path, item, count.most if count else 0
+            made.setdefault(found.namespace, []).append((found, path, item, count.most if count else 0))
+    return made
 
 
 @rule("limit-range-refuses-claim", Severity.ERROR)
@@ -62,7 +73,7 @@ def quota_below_claims(world: World) -> Iterator[Hit]:
     """
     for quota in world.of_kind("ResourceQuota"):
         hard = mapping(quota.value, "spec", "hard")
-        claims = list(_claims(world, quota.namespace)) if quota.namespace and not quota.group else []
+        claims = _claims(world, quota.namespace) if quota.namespace and not quota.group else ()
         for key, value in hard.items() if claims else ():
             most, taken = amount(value), _taken(claims, str(key))
             if most is not None and taken is not None and taken > most:
@@ -71,7 +82,7 @@ def quota_below_claims(world: World) -> Iterator[Hit]:
                 yield Hit(at=quota, path=("spec", "hard", key), message=message, fix=fix)
 
 
-def _taken(claims: list[tuple[Object, FieldPath, Any, int]], key: str) -> Decimal | None:
+def _taken(claims: Sequence[_Claim], key: str) -> Decimal | None:
     """How much the claims take of what a quota counts; None for anything else."""
     if key in ("persistentvolumeclaims", "count/persistentvolumeclaims"):
         return Decimal(sum(count for *_, count in claims))

@@ -28,10 +28,13 @@ def issuer_secret_elsewhere(world: World) -> Iterator[Hit]:
     challenge fails with `secrets "…" not found`, and no certificate is issued.
     """
     homes = {_HOME, *(app.namespace for app in applications(world) for one in app.sources if one.chart == _HOME)}
+    spaces: dict[str, list[str | None]] = {}
+    for secret in world.of_kind("Secret", "ExternalSecret"):
+        spaces.setdefault(secret.name, []).append(secret.namespace)
     for found in world.of_kind("ClusterIssuer", "Issuer"):
         allowed = homes if found.kind == "ClusterIssuer" else {found.namespace}
         for path, name in _secrets(mapping(found.value, "spec"), ("spec",)):
-            places = [one.namespace for one in world.of_kind("Secret", "ExternalSecret") if one.name == name]
+            places = spaces.get(name, [])
             if (
                 places
                 and None not in (*places, found.namespace if found.kind == "Issuer" else "")
