@@ -31,8 +31,7 @@ from provisioner.embedded.apiserver.routes.dispatch import Dispatcher
 from provisioner.embedded.apiserver.storage import ChangeType, Key, Storage
 from provisioner.embedded.apiserver.watch import Subscription
 from provisioner.embedded.pki import ensure_pki, issue
-from provisioner.endpoints.observe import ENDPOINT_LABEL
-from provisioner.endpoints.stages import runtime_application
+from provisioner.endpoints.observe import ENDPOINT_LABEL, runtime_application
 from provisioner.platform import kinds
 from provisioner.platform.application import INSTANCE_LABEL
 from provisioner.platform.interface import Kind
