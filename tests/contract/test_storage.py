@@ -117,10 +117,10 @@ def test_bucket_is_mounted_for_reading_through_the_sites_driver() -> None:
 
 def test_images_are_pulled_by_the_sites_secret_where_it_names_one() -> None:
     [named] = optional("object-store").of_kind("ServiceAccount")
-    assert "imagePullSecrets" not in named
-    site = full_site().model_copy(update={"pull_secret": "registry"})
+    assert named["imagePullSecrets"] == [{"name": "image-registry"}]
+    site = full_site().model_copy(update={"pull_secret": None})
     [named] = changed("dedicated", site=site).of_kind("ServiceAccount")
-    assert named["imagePullSecrets"] == [{"name": "registry"}]
+    assert "imagePullSecrets" not in named
 
 
 def test_weights_in_the_image_need_no_volume() -> None:
