@@ -22,7 +22,7 @@ from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.domain.key import PRIORITY_PREFIX, priority_key
 from provisioner.gateway.body.memory import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
-from provisioner.gateway.caller.handover import hand_over, take_over
+from provisioner.gateway.caller.handover import hand_over, is_shared, take_over
 from provisioner.gateway.caller.header import Naming, withheld_from_replica
 from provisioner.gateway.caller.listener_tls import CallerTls
 from provisioner.gateway.config import ControlPlane, GatewayConfig, Limits, TlsFiles
@@ -254,6 +254,14 @@ async def start_gateway(config: GatewayConfig, *, clock: Clock, random: Random |
 async def run_gateway(config: GatewayConfig, *, clock: Clock, stop: asyncio.Event) -> None:
     """Serves until `stop` is set, then drains and returns."""
     _allow_open_files()
+    with contextlib.suppress(OSError):  # which the start itself tells better
+        if await is_shared(config.listen_host, config.listen_port):
+            _log.warning(
+                "listening on %s:%d: another process does so too, and connections go to either until it ends",
+                config.listen_host,
+                config.listen_port,
+                extra={"action": "address_shared", "port": config.listen_port},
+            )
     gateway = await start_gateway(config, clock=clock)
     _log.info(
         "serving on %s:%d",

@@ -8,12 +8,15 @@ may be lost at that moment. Called by `server`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
+import errno
 import socket
 import struct
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 _ATTACH = 51
 """SO_ATTACH_REUSEPORT_CBPF of Linux, which the standard library does not name."""
@@ -33,6 +36,28 @@ def hand_over(listeners: Iterable[socket.socket]) -> None:
 def take_over(listeners: Iterable[socket.socket]) -> None:
     """Forgets what an earlier process told the kernel."""
     _tell(listeners, _DETACH, 0)
+
+
+async def is_shared(host: str, port: int) -> bool:
+    """Whether a process listens there already: right while one hands over to the next, a surprise at any other time.
+
+    Raises `OSError` for a host that does not exist.
+    """
+    if not port:
+        return False
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return any(_is_taken(family, address) for family, _, _, _, address in found)
+
+
+def _is_taken(family: int, address: tuple[Any, ...]) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have ended take nothing
+        try:
+            probe.bind(address)
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 def _tell(listeners: Iterable[socket.socket], option: int, value: bytes | int) -> None:
