@@ -24,7 +24,9 @@ async def check_team(tenant: str, name: str | None, services: Services) -> tuple
         await services.store.teams.get(tenant, name)
     except NotFoundError:
         page = await services.store.teams.page(tenant=tenant)
-        hint = f"{unknown_name_hint(name, [team.name for team in readable(page.rows)])}; make it first, as a team"
+        known = [team.name for team in readable(page.rows)]
+        there = unknown_name_hint(name, known) if known else "it has no team yet"
+        hint = f"{there}; make one with `tenantry team create {tenant}/NAME`"
         message = f"reading team: tenant `{tenant}` has none named: {shown(name)}"
         return (Finding(reason="UnknownTeam", message=message, field="team", hint=hint),)
     return ()

@@ -193,7 +193,8 @@ def rotate_endpoint_key(options: Rotation) -> None:
         if_match=options.if_match,
     )
     rotated = send(call)  # printed before it is followed: whoever stops waiting keeps the secret
-    told = {"key": rotated.key.id, "replaced": [{"key": old.id, "stops": old.expires_at} for old in rotated.replaced]}
+    replaced = [{"key": old.id, "stops": old.expires_at} for old in rotated.replaced]
+    told = {"key": rotated.key.id, **({"replaced": replaced} if replaced else {})}
     if options.output is Format.JSON:
         print_json(rotated.model_dump(mode="json", by_alias=True))
     else:

@@ -10,7 +10,7 @@ import typer
 
 from provisioner.cli.operation import IdempotencyOption, new_idempotency_key
 from provisioner.cli.options import add_command
-from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_view, say
+from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, print_view, say
 from provisioner.cli.session import collect, send
 from provisioner.domain.access import AccessRole, Scope
 
@@ -81,7 +81,10 @@ def create_key(wanted: NewKey) -> None:
     )
     key = wanted.idempotency_key or new_idempotency_key()
     created = send(key_calls.create_key(body, idempotency_key=key))
-    print_view(created, wanted.output)
+    if wanted.output is Format.JSON:
+        print_json(created.model_dump(mode="json", by_alias=True))
+    else:
+        print_fields(created.model_dump(by_alias=True, exclude={"hint"}))
     say(f"hint: {created.hint or 'keep the secret now, it cannot be shown again'}")
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_OF_THE_KEY = frozenset(("Unauthorized", "Forbidden", "CustomerCreateOff"))
+"""Reasons of a refusal that another key may not meet."""
+
 
 def send(call: Call[T]) -> T:
     """Carry out one call to the API that the environment names, with the key that it names."""
@@ -56,9 +59,9 @@ def _telling_whose_key() -> Iterator[None]:
     try:
         yield
     except (NotFoundError, RejectedError) as error:
-        if read_api_key():
-            hint = "asked with the key of TENANTRY_API_KEY; unset TENANTRY_API_KEY to ask as the operator"
-            error.hint = f"{error.hint}; {hint}" if error.hint else hint
+        if read_api_key() and (isinstance(error, NotFoundError) or error.reason in _OF_THE_KEY):
+            hint = "TENANTRY_API_KEY may be a customer's key; unset TENANTRY_API_KEY to ask as the operator"
+            error.hint = f"{hint}; {error.hint}" if error.hint else hint
         raise
 
 

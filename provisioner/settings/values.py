@@ -139,7 +139,9 @@ def split_url(value: str) -> SplitResult | None:
     """The parts of an http or https URL; None for anything else: half a bracket, a port that is none, a space in it."""
     try:
         parts = urlsplit(value)
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_url = (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and parts.netloc[-1] != ":"
+        )
     except ValueError:
         return None
     return parts if is_url and _URL.fullmatch(value) else None

@@ -77,7 +77,7 @@ def test_a_bad_listen_address_names_the_variable(text: str) -> None:
         parse_listen("LISTEN_ADDR", text)
 
 
-@pytest.mark.parametrize("text", ["localhost:8400", "http://", "http://[", "http://x:99999", "ftp://x"])
+@pytest.mark.parametrize("text", ["localhost:8400", "http://", "http://[", "http://x:99999", "http://x:", "ftp://x"])
 def test_a_bad_url_names_the_variable(text: str) -> None:
     with pytest.raises(RejectedError, match="TENANTRY_URL"):
         read_settings({"TENANTRY_URL": text})

@@ -27,7 +27,7 @@ async def open_shell(
     """Refused, whoever asks: an endpoint is called through its API alone. `hint` says what has a shell."""
     endpoint = await find_endpoint(reference, services.store, caller)
     raise RejectedError(
-        f"opening a shell on endpoint `{endpoint.name}`: it is managed, and called through its API alone",
+        f"opening a shell on endpoint `{endpoint.name}`: it is managed, and called through its API alone (`ApiOnly`)",
         reason="ApiOnly",
-        hint="a shell comes with a machine of one's own, which is another product: ask the provider for that",
+        hint="a shell comes with a machine of one's own, which is another product than an endpoint",
     )

@@ -141,5 +141,5 @@ async def _require_empty(tenant: str, services: Services) -> None:
         raise ConflictError(
             f"off-boarding tenant `{tenant}`: it has endpoints: {shown}",
             reason="TenantInUse",
-            hint="delete them first, or say `?endpoints=delete`",
+            hint="delete them first, or say that they go too: `--delete-endpoints`, in REST `?endpoints=delete`",
         )

@@ -53,6 +53,7 @@ async def test_endpoints_and_keys_belong_to_teams_that_are_there(
         (finding,) = answer.json()["findings"]
         assert (answer.status_code, finding["reason"], finding["field"]) == (422, "UnknownTeam", "team")
         assert "did you mean `research`?" in finding["hint"]
+        assert "`tenantry team create acme/NAME`" in finding["hint"]
     assert not await services.store.endpoints.list() and not await services.store.keys.list(tenant=acme)
     for path, body in asked:
         answer = await operator.post(path, json=body | {"team": "research"}, headers=idempotent("b"))

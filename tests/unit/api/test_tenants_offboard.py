@@ -25,7 +25,8 @@ async def test_tenant_that_has_endpoints_is_kept_and_they_are_named(
 ) -> None:
     answer = await leave(operator)
     assert (answer.status_code, answer.json()["reason"]) == (409, "TenantInUse")
-    assert "chat" in answer.json()["detail"] and "endpoints=delete" in answer.json()["hint"]
+    assert "chat" in answer.json()["detail"]
+    assert "`--delete-endpoints`" in answer.json()["hint"] and "`?endpoints=delete`" in answer.json()["hint"]
     tenant = await services.store.tenants.find("acme")
     assert tenant and not tenant.offboarding
 
