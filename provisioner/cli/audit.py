@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,8 +20,12 @@ from provisioner.domain.errors import RejectedError
 if TYPE_CHECKING:
     from provisioner.client.audit_calls import Wanted
     from provisioner.domain.posture import Difference, Fact
+    from provisioner.wire.posture import FactView
 
 EXIT_DIFFERENT = 3
+
+_CONCERN_WIDTH, _VALUE_WIDTH = 30, 40
+"""Characters in a line of a posture, so that the whole fits into 120."""
 
 app = typer.Typer(name="audit")
 
@@ -121,7 +127,16 @@ def review_posture(
     elif output is Format.JSON:
         print_json(found.model_dump(mode="json", by_alias=True))
     else:
-        print_table(("area", "name", "value", "concern"), [(f.area, f.name, f.value, f.concern) for f in found.facts])
+        print_table(("area", "name", "concern", "value"), [row for fact in found.facts for row in _rows(fact)])
+
+
+def _rows(fact: FactView) -> Iterator[tuple[str, ...]]:
+    """A fact as it is printed: what is long goes on in the lines below."""
+    concern, value = (
+        wrap(text, width, break_on_hyphens=False)
+        for text, width in ((fact.concern, _CONCERN_WIDTH), (fact.value, _VALUE_WIDTH))
+    )
+    return zip_longest((fact.area,), (fact.name,), concern, value, fillvalue="")
 
 
 def _read_posture(file: Path) -> list[Fact]:

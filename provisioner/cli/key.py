@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from provisioner.cli.options import add_command
 from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, print_view, say
 from provisioner.cli.session import collect, send
 from provisioner.domain.access import AccessRole, Scope
+
+if TYPE_CHECKING:
+    from provisioner.wire.key import KeyView
 
 app = typer.Typer(name="key")
 
@@ -106,9 +109,17 @@ def list_keys(
         print_json([key.model_dump(mode="json", by_alias=True) for key in keys])
         return
     print_table(
-        ("key", "name", "role", "tenant", "prefix", "last used", "expires", "revoked"),
-        [(k.id, k.name, k.role, k.tenant, f"{k.prefix}…", k.last_used_at, k.expires_at, k.revoked_at) for k in keys],
+        ("key", "name", "role", "tenant", "prefix", "rpm", "tpm", "last used", "expires", "revoked"),
+        [
+            (k.id, k.name, k.role, k.tenant, f"{k.prefix}…", *_allowed(k), k.last_used_at, k.expires_at, k.revoked_at)
+            for k in keys
+        ],
     )
+
+
+def _allowed(key: KeyView) -> tuple[int | None, int | None]:
+    allowance = key.allowance
+    return (allowance.requests_per_minute, allowance.tokens_per_minute) if allowance else (None, None)
 
 
 @app.command("revoke")

@@ -12,17 +12,19 @@ from provisioner.domain.errors import RejectedError, RetryableError, TenantryErr
 
 _MAX_ERROR_BYTES = 64 * 1024
 _HINTS = {
-    401: "is TENANTRY_API_KEY a key that is neither revoked nor expired?",
+    401: "a key is needed: make one with `tenantry key create TENANT` and export it as TENANTRY_API_KEY; "
+    "is the one that is set revoked or expired?",
     403: "the key is for other endpoints or another team",
     404: "does the key's tenant have an endpoint of this name?",
     503: "no replica is ready; see `tenantry endpoint show`",
 }
 
 
-async def stream_chat(url: str, secret: str, *, alias: str, text: str, max_tokens: int) -> AsyncIterator[str]:
+async def stream_chat(url: str, secret: str | None, *, alias: str, text: str, max_tokens: int) -> AsyncIterator[str]:
     """The pieces of the answer to `text`, as they come.
 
-    `url` is the endpoint's, ending in `/v1`; `alias` its name. Raises RejectedError for 4xx, RetryableError when the
+    `url` is the endpoint's, ending in `/v1`; `alias` its name; `secret` the customer's key, None for an endpoint that
+    is open. Raises RejectedError for 4xx, RetryableError when the
     gateway cannot be reached, has no replica, or breaks off.
     """
     body = {
@@ -31,9 +33,11 @@ async def stream_chat(url: str, secret: str, *, alias: str, text: str, max_token
         "max_tokens": max_tokens,
         "stream": True,
     }
-    if not secret.isascii() or not secret.isprintable():  # else the HTTP library would show it in its own error
+    if secret and not (
+        secret.isascii() and secret.isprintable()
+    ):  # else the HTTP library would show it in its own error
         raise RejectedError("reading the API key: it holds a character that no key has", reason="BadApiKey")
-    headers = {"Authorization": f"Bearer {secret}"}
+    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
     timeout = httpx2.Timeout(10.0, read=300.0)  # a replica may think for minutes before its first token
     try:
         async with (

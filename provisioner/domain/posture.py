@@ -105,9 +105,10 @@ def _of_key(key: ApiKey, now: datetime) -> Fact:
         "role": key.role,
         "tenant": key.tenant or "every",
         "team": key.team or "every",
-        "endpoints": "every" if key.endpoints is None else ",".join(key.endpoints),
-        "scopes": ",".join(sorted(key.permitted)),
-        "expires": key.expires_at.isoformat() if key.expires_at else "never",
+        "endpoints": "every" if key.endpoints is None else ", ".join(key.endpoints),
+        "scopes": ", ".join(sorted(key.permitted)),
+        "allowance": _allowance(key),
+        "expires": key.expires_at.isoformat(timespec="seconds").replace("+00:00", "Z") if key.expires_at else "never",
     }
     concerns = []
     if key.role is not AccessRole.CUSTOMER and key.expires_at is None:
@@ -116,6 +117,12 @@ def _of_key(key: ApiKey, now: datetime) -> Fact:
         concerns.append(f"not used for {UNUSED_DAYS} days")
     value = "; ".join(f"{name} {text}" for name, text in told.items())
     return Fact(area="key", name=key.id, value=value, concern=", ".join(concerns))
+
+
+def _allowance(key: ApiKey) -> str:
+    allowance = key.allowance
+    told = {"rpm": allowance.requests_per_minute, "tpm": allowance.tokens_per_minute} if allowance else {}
+    return ", ".join(f"{most} {unit}" for unit, most in told.items() if most is not None) or "no bound"
 
 
 def _of_open(endpoint: Endpoint) -> Fact:

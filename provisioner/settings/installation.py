@@ -33,7 +33,7 @@ VARIABLES: Mapping[str, str] = {
     "default: on",
     "TENANTRY_AUDIT_RETENTION": "days for which audit events are kept; default: 400",
     "TENANTRY_API_KEY": "the key that the command line sends instead of the operator's: a customer's, or any other; "
-    "`tenantry endpoint chat` wants a customer's",
+    "`tenantry endpoint chat` sends it to the endpoint, and none where it is not set",
     "TENANTRY_CLIENT_CERT": "PEM: our client certificate towards tenants' Gateways",
     "TENANTRY_CLIENT_KEY": "PEM: its private key",
     "TENANTRY_SERVER_CA": "PEM: who signs the certificates of tenants' Gateways",

@@ -12,6 +12,7 @@ from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.fallback import FallbackChoice
 from provisioner.domain.key import ApiKey
 from provisioner.domain.posture import Difference, Fact, Switches, compare_postures, derive_posture
+from provisioner.domain.snapshot import Allowance
 from provisioner.domain.traffic import Traffic
 from tests.store.examples import NOON, endpoint
 from tests.unit.api.callers import stored_key
@@ -61,6 +62,15 @@ def test_settings_that_open_something_are_a_concern(switches: Switches, concern:
 )
 def test_keys_without_end_or_use_are_a_concern(key: ApiKey, concern: str | None) -> None:
     assert concerns(keys=(key,)).get(key.id) == concern
+
+
+def test_a_key_is_told_with_its_allowance_and_when_it_ends() -> None:
+    allowance = Allowance(requests_per_minute=60, tokens_per_minute=9000)
+    ends = replace(SAFE, allowance=allowance, expires_at=NOON + timedelta(days=1, microseconds=5))
+    for key, told in ((ends, "allowance 60 rpm, 9000 tpm; "), (SAFE, "allowance no bound; ")):
+        (fact,) = (fact for fact in derive_posture(CLOSED, [key], [], [], NOON) if fact.area == "key")
+        assert told in fact.value
+        assert fact.value.endswith(":00Z")
 
 
 @pytest.mark.parametrize("change", [{"revoked_at": NOON}, {"expires_at": NOON}])

@@ -37,11 +37,12 @@ def test_a_key_that_cannot_be_one_is_never_shown(
     assert "tnt-secret" not in capsys.readouterr().err
 
 
-def test_a_customers_view_is_enough_to_chat(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("key", ["tnt-secret", ""])
+def test_a_customers_view_is_enough_to_chat_and_a_key_is_not_asked_for(
+    key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ledger: SEC-08"""
-    monkeypatch.setenv("TENANTRY_API_KEY", "tnt-secret")
+    monkeypatch.setenv("TENANTRY_API_KEY", key)
     seen = SimpleNamespace(name="chat", url="http://127.0.0.1:1/v1", model="chat")
     monkeypatch.setattr(endpoint, "send", lambda _: seen)
     assert main(["endpoint", "chat", "acme/chat", "Hello"]) == 5

@@ -63,7 +63,8 @@ def test_keys_of_every_role_are_made_with_fewer_scopes(acme: str, sight: Sight) 
     assert bounded["allowance"] == {"requestsPerMinute": 60, "tokensPerMinute": 9000}
     assert "a customer's key needs one" in sight.refused("key", "create")
     assert sight.json("key", "revoke", made["id"])["revokedAt"]
-    assert made["id"] in sight.told("key", "list")
+    listed = sight.told("key", "list")
+    assert made["id"] in listed and "  60   9000" in listed
 
 
 def test_an_operation_is_listed_shown_and_cancelled(served: Served, sight: Sight) -> None:
@@ -104,7 +105,9 @@ def test_a_posture_is_compared_with_the_one_that_was_reviewed(
     reviewed = tmp_path / "posture.json"
     reviewed.write_text(sight.told("audit", "posture", "-o", "json"))
     assert {fact["area"] for fact in json.loads(reviewed.read_text())["facts"]} == {"installation", "key"}
-    assert "never expires" in sight.told("audit", "posture")
+    table = sight.told("audit", "posture").splitlines()
+    assert table[0].split() == ["AREA", "NAME", "CONCERN", "VALUE"] and max(map(len, table)) <= 120
+    assert any("never expires" in line for line in table)
     served.clock.advance(60)
     assert sight.told("audit", "posture", "--baseline", str(reviewed)) == ""
     made = sight.json("key", "create", "--role", "admin", "--name", "mallory")["key"]

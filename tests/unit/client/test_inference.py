@@ -41,8 +41,8 @@ def answer_of(status: str, body: str) -> Callable[[bytes], str]:
     return lambda _: f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}"
 
 
-async def talk(url: str) -> list[str]:
-    return [piece async for piece in stream_chat(url, "tnt-secret", alias="chat", text="hi", max_tokens=5)]
+async def talk(url: str, secret: str | None = "tnt-secret") -> list[str]:
+    return [piece async for piece in stream_chat(url, secret, alias="chat", text="hi", max_tokens=5)]
 
 
 async def test_an_answer_comes_in_pieces_and_with_the_customers_key() -> None:
@@ -55,8 +55,10 @@ async def test_an_answer_comes_in_pieces_and_with_the_customers_key() -> None:
 
     async with server(answer) as url:
         assert await talk(url) == ["Hel", "lo"]
+        assert await talk(url, None) == ["Hel", "lo"]
     assert b"authorization: bearer tnt-secret" in heads[0].lower()
     assert heads[0].startswith(b"POST /v1/chat/completions ")
+    assert b"authorization" not in heads[1].lower()
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,7 @@ async def test_a_refusal_is_told_in_our_words(status: str, body: str, error: typ
         with pytest.raises(error, match=words) as caught:
             await talk(url)
     assert "tnt-secret" not in str(caught.value)
+    assert ("TENANTRY_API_KEY" in (caught.value.hint or "")) == status.startswith("401")
 
 
 async def test_a_gateway_that_is_not_there_is_retryable() -> None:
