@@ -46,8 +46,13 @@ async def test_a_team_is_made_once_renamed_and_removed(operator: httpx2.AsyncCli
 async def test_endpoints_and_keys_belong_to_teams_that_are_there(
     operator: httpx2.AsyncClient, acme: str, services: Services
 ) -> None:
-    await make(operator, "research")
     asked = (("/v1/endpoints", REQUEST), ("/v1/keys", {"tenant": acme, "name": "ci"}))
+    for path, body in asked:
+        answer = await operator.post(path, json=body | {"team": "research"}, headers=idempotent("z"))
+        assert answer.json()["findings"][0]["hint"].startswith(
+            "it has no team yet; make one with `tenantry team create"
+        )
+    await make(operator, "research")
     for path, body in asked:
         answer = await operator.post(path, json=body | {"team": "reserach"}, headers=idempotent("a"))
         (finding,) = answer.json()["findings"]
