@@ -123,7 +123,8 @@ class Kustomizations:
             place = _joined(folder, written)
             if place in self.documents:
                 is_component = path[0] == "components"
-                self._note_all("kustomization-kind-misplaced", document, misplaced(path, self.documents[place]))
+                faults = misplaced(path, written, self.documents[place])
+                self._note_all("kustomization-kind-misplaced", document, faults)
                 inner = self._build(place, (*around, folder), found if is_component else [])
                 if not is_component and place not in self._renaming:
                     self._check_repeated(document, path, seen, inner)

@@ -90,12 +90,12 @@ Fault = tuple[FieldPath, str, str]
 """Where something is wrong in a kustomization, what, and what to do."""
 
 
-def misplaced(path: FieldPath, named: Document) -> Iterator[Fault]:
+def misplaced(path: FieldPath, written: str, named: Document) -> Iterator[Fault]:
     """A Component that is listed as a resource, or the reverse."""
     is_component = text(named.value, "kind") == "Component"
     if is_component != (path[0] == "components"):
         field, kind = ("components", "a Component") if is_component else ("resources", "no Component")
-        message = f"reading kustomization: this is {kind}: {shown(named.file)}"
+        message = f"reading kustomization: this is {kind}: {shown(written)}"
         yield path, message, f"list it under `{field}`"
 
 
