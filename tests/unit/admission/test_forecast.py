@@ -9,42 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provisioner.admission import Forecast, admit_endpoint, forecast_endpoint, preview_id
+from provisioner.admission import admit_endpoint, preview_id
 from provisioner.admission.manifests import ManifestJudge
 from provisioner.catalog.catalog import Catalog
-from provisioner.catalog.loader import load_catalog, load_site
-from provisioner.catalog.pack import example_site
-from provisioner.catalog.site import Site, StorageSettings
+from provisioner.catalog.site import StorageSettings
 from provisioner.catalog.tier import Autoscaling, Storage
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.finding import Severity
 from provisioner.domain.plan import DeviceClaim
 from provisioner.rendering.pack import compile_pack
-
-CATALOG = load_catalog()
-SITE = load_site(example_site())
-GOOD: dict[str, Any] = {
-    "name": "chat",
-    "tenant": "acme",
-    "model": "Qwen2-VL-2B-Instruct",
-    "region": "eu-central-1",
-    "tier": "dedicated",
-    "scaling": {"minReplicas": 1, "maxReplicas": 2},
-}
-BIG = {**GOOD, "model": "MiniMax-M2.5"}
-
-
-def forecast(raw: Any, *, catalog: Catalog = CATALOG, site: Site = SITE) -> Forecast:
-    return forecast_endpoint(raw, catalog=catalog, site=site)
-
-
-def rules(raw: Any, *, site: Site = SITE, severity: Severity = Severity.ERROR) -> set[tuple[str, str]]:
-    found = forecast(raw, site=site).findings
-    return {(finding.rule, finding.field) for finding in found if finding.severity is severity}
-
-
-def with_serving(raw: dict[str, Any] = GOOD, **serving: Any) -> dict[str, Any]:
-    return {**raw, "serving": serving}
+from tests.unit.admission.forecasts import BIG, CATALOG, GOOD, SITE, forecast, rules, with_serving
 
 
 def test_every_shipped_model_can_be_planned_somewhere_in_the_example_site() -> None:
@@ -364,55 +338,6 @@ def test_whatever_is_asked_gets_findings_or_a_plan(changes: dict[str, Any], serv
     assert made.plan is not None or made.findings
     assert forecast(raw) == made
     assert all(finding.hint and finding.message for finding in made.findings)
-
-
-@pytest.mark.parametrize(
-    ("model", "signal", "known"),
-    [
-        ("Qwen3-14B", "time-to-first-token", "gpu-utilization, gpu-memory, gateway-queue"),
-        ("Qwen3-14B", "combined", "gpu-utilization, gpu-memory, gateway-queue"),
-        ("nvidia/parakeet-tdt-0.6b-v3", "queue-depth", "gpu-utilization, gpu-memory, gateway-queue"),
-    ],
-)
-def test_signal_that_the_engine_does_not_publish_is_refused_with_those_that_it_has(
-    model: str, signal: str, known: str
-) -> None:
-    raw = {**with_serving(autoscalingSignal=signal), "model": model, "profile": "dev"}
-    [found] = [one for one in forecast(raw).findings if one.severity is Severity.ERROR]
-    assert (found.rule, found.field) == ("signal-not-published", "serving.autoscalingSignal")
-    assert str(found.hint).endswith(known)
-
-
-@pytest.mark.parametrize("signal", ["queue-depth", "running-requests", "time-to-first-token", "combined"])
-def test_vllm_publishes_every_signal(signal: str) -> None:
-    assert rules(with_serving(autoscalingSignal=signal)) == set()
-
-
-@pytest.mark.parametrize(
-    ("argument", "hint"),
-    [
-        ("--enable-prefx-caching", "did you mean --enable-prefix-caching?"),
-        ("--no-enable_prefx_caching", "did you mean"),
-        ("--multi-step-stream-outputs", "remove it"),
-    ],
-)
-def test_flag_that_vllm_does_not_have_is_warned_of_as_the_linter_does(argument: str, hint: str) -> None:
-    made = forecast(with_serving(extraArgs=[argument]))
-    assert made.plan is not None
-    [found] = made.findings
-    assert (found.rule, found.severity, found.field) == ("unknown-flag", Severity.WARNING, "serving.extraArgs[0]")
-    assert hint in str(found.hint)
-
-
-@pytest.mark.parametrize("argument", ["--enable-prefix-caching", "--no-enable-prefix-caching", "-O3", "--task"])
-def test_flag_that_the_image_has_is_not_warned_of(argument: str) -> None:
-    found = rules(with_serving(extraArgs=[argument]), severity=Severity.WARNING)
-    assert found == ({("unknown-flag", "serving.extraArgs[0]")} if argument == "--task" else set())
-
-
-def test_flags_of_an_engine_that_nobody_keeps_a_list_of_are_left_alone() -> None:
-    raw = {**with_serving(extraArgs=["--paged-moon"]), "model": "Qwen3-14B", "profile": "dev"}
-    assert not rules(raw, severity=Severity.WARNING)
 
 
 @pytest.mark.parametrize(
