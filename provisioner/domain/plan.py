@@ -178,6 +178,11 @@ class EndpointPlan:
         return self.tenancy == "endpoint" or self.pool == self.endpoint
 
     @property
+    def shares_tenant_cluster(self) -> bool:
+        """Whether it stands in its customer's tenant cluster, beside the customer's other endpoints."""
+        return self.tenancy == "customer"
+
+    @property
     def orders_nodes(self) -> bool:
         """Whether its plan says how many nodes there are; else they are lent, or come when pods wait."""
         return "nodes" in self.placement.parameters

@@ -15,7 +15,7 @@ from provisioner.domain.errors import NotFoundError, RejectedError
 from provisioner.domain.operation import OperationState
 from provisioner.endpoints import delete
 from provisioner.endpoints.change_trees import head_of
-from provisioner.endpoints.customer_cluster import CUSTOMER, ensure_customer_cluster, place_beside, with_others
+from provisioner.endpoints.customer_cluster import ensure_customer_cluster, place_beside, with_others
 from provisioner.endpoints.observe import observe
 from provisioner.endpoints.placing import apply_instance
 from provisioner.endpoints.pool import check_pool, find_pool, serving_plan, unready_reason
@@ -43,7 +43,7 @@ async def select_project(attempt: EndpointAttempt) -> Done | Wait:
         return wait_for(attempt, "select_project", reason="TenantNotReady", message=message)
     if plan.is_alias:
         return await _select_pool(attempt, endpoint)
-    asked = await with_others(attempt, plan) if plan.tenancy == CUSTOMER else plan
+    asked = await with_others(attempt, plan) if plan.shares_tenant_cluster else plan
     findings = await find_refusals(world, asked)
     if findings:
         raise RejectedError(
@@ -99,7 +99,7 @@ async def place(attempt: EndpointAttempt) -> Done | Wait:
     """Stage 3: the tenant cluster and the customer's route are applied; a pool's tenant cluster is there."""
     world, endpoint = attempt.world, await load_endpoint(attempt)
     plan = endpoint.plan
-    if plan.tenancy == CUSTOMER and (wait := await place_beside(attempt, plan)):
+    if plan.shares_tenant_cluster and (wait := await place_beside(attempt, plan)):
         return wait
     if plan.owns_tenant_cluster:
         await apply_instance(attempt, plan)
@@ -116,7 +116,7 @@ async def await_ready(attempt: EndpointAttempt) -> Done | Wait:
     if endpoint.plan.is_alias:
         return await _await_pool(attempt, endpoint)
     plan, commit = endpoint.plan, str(attempt.operation.result("deliver")["commit"])
-    if plan.tenancy == CUSTOMER and (wait := await ensure_customer_cluster(attempt, plan)):
+    if plan.shares_tenant_cluster and (wait := await ensure_customer_cluster(attempt, plan)):
         return wait
     seen = await observe(world, plan)
     hopeless = derive_hopeless(seen)

@@ -26,8 +26,6 @@ from provisioner.platform.interface import ObjectRef
 from provisioner.platform.kinds import APPLICATION, LEASE, NODE_CLAIM, VIRTUAL_CLUSTER_INSTANCE
 from provisioner.platform.nodes import belongs_to
 
-CUSTOMER = "customer"
-"""The tenancy in which a customer's endpoints share a tenant cluster."""
 _JOINED = "tenantry.io/joined"
 """On the tenant cluster: the operation that joined it last, under the fence that stands beside it."""
 _LEFT = "Left"

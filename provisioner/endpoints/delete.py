@@ -15,7 +15,6 @@ from provisioner.domain.errors import NotFoundError, RetryableError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
 from provisioner.endpoints.customer_cluster import (
-    CUSTOMER,
     leave,
     remove_application,
     remove_registrations,
@@ -89,7 +88,7 @@ async def release(attempt: EndpointAttempt) -> Done | Wait:
     if left:
         message = f"still there: {', '.join(left[:5])}" + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         return await _waiting(attempt, endpoint, "Reclaiming", message)
-    if plan.tenancy == CUSTOMER and await leave(attempt, endpoint):
+    if plan.shares_tenant_cluster and await leave(attempt, endpoint):
         await attempt.guard()
         await world.delivery.delete(shared_branch(plan.tenant, plan.tier))
     return Done({"leftovers": 0})
@@ -98,7 +97,7 @@ async def release(attempt: EndpointAttempt) -> Done | Wait:
 async def _leave(attempt: EndpointAttempt, endpoint: Endpoint, left: list[str]) -> Done | Wait | None:
     """Take the endpoint out of a tenant cluster that is not its own. None where it was the last in it: what is left
     there goes with the tenant cluster, also where that never came up and gives nothing back."""
-    if endpoint.plan.tenancy == CUSTOMER:
+    if endpoint.plan.shares_tenant_cluster:
         application = await remove_application(attempt, endpoint.plan)
         if await leave(attempt, endpoint):
             return None
@@ -147,7 +146,7 @@ async def _leftovers(cluster: Cluster, plan: EndpointPlan, *, namespace: str, ga
         cluster.list(NODE_ENVIRONMENT, namespace=namespace),
     )
     capacity = [item for item in (*claims, *environments) if belongs_to(item, name)]
-    is_beside = plan.tenancy == CUSTOMER
+    is_beside = plan.shares_tenant_cluster
     own = await cluster.get(ObjectRef(APPLICATION, runtime_application(plan), namespace)) if is_beside else None
     found = [item for item in (instance, route, own, *applications, *capacity) if item]
     return list(dict.fromkeys(f"{item['kind']} {item['metadata']['name']}" for item in found))

@@ -117,7 +117,7 @@ async def _applications(cluster: Cluster, plan: EndpointPlan, namespace: str) ->
     """Those that the tenant cluster's template names, and the endpoint's own where it is none of them: beside others in
     their customer's tenant cluster."""
     named = cluster.list(APPLICATION, namespace=namespace, labels={INSTANCE_LABEL: plan.placement.tenant_cluster})
-    if plan.tenancy != "customer":
+    if not plan.shares_tenant_cluster:
         return await named
     shared, own = await asyncio.gather(named, cluster.get(ObjectRef(APPLICATION, runtime_application(plan), namespace)))
     return [*shared, *([own] if own else [])]

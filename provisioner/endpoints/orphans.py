@@ -16,7 +16,7 @@ from datetime import datetime
 from provisioner.domain.errors import TenantryError
 from provisioner.domain.orphan import Orphan
 from provisioner.domain.tenant import POOL_TENANT, project_name
-from provisioner.endpoints.customer_cluster import CUSTOMER, shared_branch
+from provisioner.endpoints.customer_cluster import shared_branch
 from provisioner.endpoints.observe import ENDPOINT_LABEL
 from provisioner.endpoints.world import World
 from provisioner.platform.application import INSTANCE_LABEL
@@ -99,7 +99,7 @@ def owner_of(manifest: Manifest) -> str:
 
 async def _endpoints(world: World) -> set[str]:
     endpoints = await world.store.endpoints.list()
-    shared = {shared_branch(one.tenant, one.plan.tier) for one in endpoints if one.plan.tenancy == CUSTOMER}
+    shared = {shared_branch(one.tenant, one.plan.tier) for one in endpoints if one.plan.shares_tenant_cluster}
     return {str(endpoint.id) for endpoint in endpoints} | shared
 
 

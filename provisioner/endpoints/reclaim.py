@@ -14,7 +14,7 @@ from provisioner.domain.errors import ConflictError, NotFoundError
 from provisioner.domain.ids import EndpointId, Ids
 from provisioner.domain.operation import Operation, Verb
 from provisioner.domain.origin import Origin
-from provisioner.endpoints.customer_cluster import CUSTOMER, leave, shared_branch
+from provisioner.endpoints.customer_cluster import leave, shared_branch
 from provisioner.endpoints.orphans import owner_of
 from provisioner.endpoints.progress import save_endpoint, wait_for, waiting_out
 from provisioner.endpoints.submit import pending
@@ -96,10 +96,10 @@ async def _owners(attempt: EndpointAttempt) -> list[str]:
     rows = await attempt.world.store.endpoints.list(tenant=tenant)
     row = next((one for one in rows if one.id == subject), None)
     if row is not None:
-        takes = row.plan.tenancy == CUSTOMER and await leave(attempt, row)
+        takes = row.plan.shares_tenant_cluster and await leave(attempt, row)
         return [subject, *([tenant] if takes else [])]
     users = [
-        one.name for one in rows if one.plan.tenancy == CUSTOMER and subject == shared_branch(tenant, one.plan.tier)
+        one.name for one in rows if one.plan.shares_tenant_cluster and subject == shared_branch(tenant, one.plan.tier)
     ]
     if users:
         raise ConflictError(
