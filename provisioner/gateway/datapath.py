@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from provisioner.domain.clock import Clock
 from provisioner.gateway.body.memory import BodyMemory
@@ -16,6 +16,7 @@ from provisioner.gateway.caller.header import Naming
 from provisioner.gateway.config import Limits
 from provisioner.gateway.directory import Directory
 from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.operator.page import Pages
 from provisioner.gateway.queueing.allowances import Allowances
 from provisioner.gateway.queueing.claim import Claims
 from provisioner.gateway.queueing.queue import Queue
@@ -25,12 +26,32 @@ from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
 from provisioner.gateway.usage.accounting import UsageAccounting
 
-if TYPE_CHECKING:
-    from provisioner.gateway.caller.connection import CallerConnection
-    from provisioner.gateway.operator.pages import Pages
-
 IN_USE_SECONDS = 60.0
 """How long an endpoint counts as in use after its last request: longer than from one scrape to the next."""
+
+
+class Connection(Protocol):
+    """A customer's connection, as those see it who look after all of them."""
+
+    def waits_at(self) -> str | None:
+        """The id of the endpoint at which its request waits, if it does."""
+        ...
+
+    def is_for(self) -> str | None:
+        """The id of the endpoint that its request is for, if it has one."""
+        ...
+
+    def expire(self, now: float) -> None:
+        """Ends a silence that has lasted too long; `now` is the loop's time."""
+        ...
+
+    def close_if_idle(self) -> None:
+        """Closes a connection on which nothing is going on."""
+        ...
+
+    def break_off(self) -> None:
+        """Ends the connection and whatever goes on for it."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,7 +79,7 @@ class DataPath:
     pages: Pages = field(default_factory=dict)
     """Of the operator, shown on the customers' address; none unless the gateway stands alone."""
     is_draining: bool = False
-    connections: set[CallerConnection] = field(default_factory=set)
+    connections: set[Connection] = field(default_factory=set)
     last_used: dict[str, float] = field(default_factory=dict)
     """When the last request for an endpoint ended, in loop time, by its id."""
 

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
-from typing import Protocol
+from typing import Protocol, cast
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.decode_rate import DecodeRate
@@ -147,7 +147,7 @@ class Gateway:
             self.admin_port = await self._operator.start(config.admin_host, config.admin_port)
         try:
             self._server = await loop.create_server(
-                lambda: CallerConnection(self._path),
+                lambda: cast("asyncio.Protocol", CallerConnection(self._path)),
                 config.listen_host,
                 config.listen_port,
                 backlog=_BACKLOG,

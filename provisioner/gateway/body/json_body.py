@@ -59,7 +59,13 @@ class JsonBody:
         self._model_start = self._model_end = 0
 
     def __del__(self) -> None:
-        self._memory.held_bytes -= len(self._data)  # here, for a body can end in many ways
+        self.release()  # here, for a body can end in many ways
+
+    def release(self) -> None:
+        """Lets go of what has arrived."""
+        self._memory.held_bytes -= len(self._data)
+        self._data = b""
+        self._scanner = self._members = self._quick = None
 
     def append(self, piece: bytes) -> None:
         """Adds the next piece. Raises `RefusedError`: 413 beyond its own bound, 503 beyond that of all bodies."""

@@ -42,8 +42,8 @@ _IDLE, _HEAD, _BODY, _ANSWER, _LINGER = _Phase  # bound once: reading a member o
 _REPLICA = Service.REPLICA
 
 
-class CallerConnection(asyncio.Protocol):
-    """The protocol object of one accepted connection."""
+class CallerConnection:
+    """The `asyncio.Protocol` of one accepted connection."""
 
     write: Callable[[bytes], None]
     """Sends the next bytes of the answer: the transport's own, for it is called for every piece."""

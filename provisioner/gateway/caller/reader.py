@@ -108,7 +108,7 @@ class RequestReader:
 
     def release(self) -> None:
         """Lets go of the parser, which refers back to this object."""
-        del self._parser
+        self._parser = httptools.HttpRequestParser(None)
 
     # What the parser calls.
 

@@ -155,7 +155,7 @@ class Sending:
         else:
             wants_usage = self._path.asks_for_usage and request.knows_stream_options
             data, self.has_asked_for_usage = body.rewritten(self._model, wants_usage=wants_usage)
-            del request.body  # an answer can take minutes
+            body.release()  # an answer can take minutes
             upstream.send(sender, self._head(upstream, _length_line(len(data))), data)
         sender.sent(upstream)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from provisioner.gateway.operator.pages import Pages
+from provisioner.gateway.operator.page import Pages
 
 
 class OperatorListener:

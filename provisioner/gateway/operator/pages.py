@@ -12,28 +12,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from provisioner.domain.snapshot import Route
 from provisioner.gateway.config import GatewayConfig
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.operator.counters import Gauged, prometheus_text
+from provisioner.gateway.operator.page import Page, Pages
 from provisioner.gateway.replica.worker_set import Generation
 
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
-
-
-class Page(NamedTuple):
-    """A finished answer."""
-
-    status: int
-    content_type: str
-    body: bytes
-
-
-Pages = Mapping[bytes, Callable[[], Page]]
-"""What makes each page, by its path."""
 
 
 class OperatorPages:

@@ -49,9 +49,9 @@ class Receiver(Protocol):
         ...
 
 
-class UpstreamConnection(asyncio.Protocol):
-    """One connection to a replica. `is_open` while a request may be written to it, `is_slow` while it does not take
-    what was written."""
+class UpstreamConnection:
+    """The `asyncio.Protocol` of one connection to a replica. `is_open` while a request may be written to it, `is_slow`
+    while it does not take what was written."""
 
     def __init__(self, pool: Pool, backend: Backend) -> None:
         self.backend = backend
@@ -283,7 +283,7 @@ class Pool:
         connection = UpstreamConnection(self, backend)
         try:
             async with asyncio.timeout(self._limits.connect_seconds):
-                await self._dialer.dial(backend, connection)
+                await self._dialer.dial(backend, cast("asyncio.Protocol", connection))
         except BaseException:
             connection.abandon()  # it may stand already when the caller leaves in the same moment
             raise
