@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from provisioner.gateway.body.json_fields import (
     read_value,
 )
 from provisioner.gateway.body.memory import BodyMemory
+from provisioner.gateway.body.plain_fields import ABSENT, PlainFields
 from provisioner.gateway.body.usage_request import USAGE_NAMES, Edit, plain_usage_edit, usage_edit
 from provisioner.gateway.refusal import (
     RefusedError,
@@ -54,7 +55,7 @@ class JsonBody:
         self._scanner: FieldScanner | None = None
         self._members: Sequence[Member] | None = None
         """What the scanner found; None until it was needed."""
-        self._quick: Mapping[str, Any] | None = None
+        self._quick: PlainFields | None = None
         """What the parser found in a small body."""
         self._model_start = self._model_end = 0
 
@@ -107,7 +108,7 @@ class JsonBody:
             found = find_plain(data)
             if found is not None:
                 (self._model_start, self._model_end), self._quick = found
-                return str(self._quick["model"])
+                return self._quick.model
         if not data:
             raise RefusedError(missing_model())
         try:
@@ -161,15 +162,15 @@ class JsonBody:
 
     def _usage_edit(self) -> Edit | None:
         if self._quick is not None:
-            if self._quick.get("stream") is not True:
+            if self._quick.stream is not True:
                 return None
-            if "stream_options" not in self._quick:
+            if self._quick.stream_options is ABSENT:
                 return plain_usage_edit(self._model_end)
         return usage_edit(self._data, self._all_members(), self._model_end)
 
     def _told_bounds(self) -> Sequence[tuple[str, Any]]:
         if self._quick is not None:
-            return [(name, self._quick.get(name)) for name in _TOKEN_BOUNDS]
+            return [(name, getattr(self._quick, name)) for name in _TOKEN_BOUNDS]
         try:
             return [(m.name, read_value(self._data, m)) for m in self._all_members() if m.name in _TOKEN_BOUNDS]
         except BodyError as error:

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
+from provisioner.gateway.body.plain_fields import PlainFields, parse_plain
+
 Span = tuple[int, int]
 
 _DEPTH_PER_MATCH = 12
@@ -63,8 +65,9 @@ class Member(NamedTuple):
     end: int
 
 
-def find_plain(body: bytes | bytearray) -> tuple[Span, Mapping[str, Any]] | None:
-    """The span of the only top-level `model` string, quotes included, and all members; None when this proof fails.
+def find_plain(body: bytes | bytearray) -> tuple[Span, PlainFields] | None:
+    """The span of the only top-level `model` string, quotes included, and the members of interest; None when this proof
+    fails.
 
     A top-level `model` exists (the parser says so), it is spelled plainly (an escaped spelling has `\\u006` in it), and
     the text holds one such spelling: so that one is it.
@@ -75,11 +78,8 @@ def find_plain(body: bytes | bytearray) -> tuple[Span, Mapping[str, Any]] | None
     value = _PLAIN_VALUE.match(body, at + 7)
     if value is None:
         return None
-    try:
-        members = from_json(body, allow_inf_nan=False, cache_strings="keys")
-    except ValueError:
-        return None
-    return (value.span(1), members) if type(members) is dict and type(members.get("model")) is str else None
+    members = parse_plain(body)
+    return (value.span(1), members) if members is not None else None
 
 
 def read_value(body: bytes | bytearray, member: Member) -> Any:

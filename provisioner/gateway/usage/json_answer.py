@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pydantic_core import from_json
 
 from provisioner.gateway.usage.members import MemberScanner
+from provisioner.gateway.usage.plain_answer import parse_plain
 from provisioner.gateway.usage.tally import NO_TOKENS
-from provisioner.gateway.usage.told import WANTED, message_of, told
+from provisioner.gateway.usage.told import WANTED, message_of, told, told_plainly
 
 _HELD_BYTES = 64 * 1024
 """Beyond this an answer is read in pieces."""
@@ -49,12 +50,21 @@ class JsonAnswer:
     def finish(self) -> Sequence[bytes]:
         """Nothing is held back; the tokens are known now."""
         if self._scanner is not None:
-            message = message_of(self._scanner.found)
+            self.tokens = told(message_of(self._scanner.found), NO_TOKENS)
+            return ()
+        held = self._held[0] if len(self._held) == 1 else b"".join(self._held)
+        answer = parse_plain(held)
+        if answer is not None:
+            self.tokens = told_plainly(answer)
         else:
-            try:
-                message = from_json(b"".join(self._held), cache_strings="keys")
-            except ValueError:
-                return ()
+            self._read_odd(held)
+        return ()
+
+    def _read_odd(self, answer: bytes) -> None:
+        """Reads one that has something else where the usual has what is of interest."""
+        try:
+            message = from_json(answer)
+        except ValueError:
+            return
         if type(message) is dict:
             self.tokens = told(message, NO_TOKENS)
-        return ()

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from provisioner.gateway.usage.members import Path, Wanted
+from provisioner.gateway.usage.plain_answer import ABSENT, PlainAnswer
 from provisioner.gateway.usage.tally import Tokens
 
 WANTED: Wanted = {
@@ -33,6 +34,24 @@ def told(message: dict[str, Any], before: Tokens) -> Tokens:
     if prompt is None and completion is None:
         prompt, completion = before.prompt, before.completion
     return Tokens(prompt, completion, before.finish_reason or _finish_reason(message))
+
+
+def told_plainly(answer: PlainAnswer) -> Tokens:
+    """What is known after a whole answer."""
+    usage, prompt, completion = answer.usage, None, None
+    if usage is None and answer.response is not None:
+        usage = answer.response.usage
+    if usage is not None:
+        prompt_told, completion_told = usage.prompt_tokens, usage.completion_tokens
+        prompt, completion = _counted(
+            usage.input_tokens if prompt_told is ABSENT else prompt_told,
+            usage.output_tokens if completion_told is ABSENT else completion_told,
+            usage.total_tokens,
+        )
+    for choice in answer.choices or ():
+        if choice.index == 0 and type(choice.finish_reason) is str:
+            return Tokens(prompt, completion, choice.finish_reason[:_REASON_CHARACTERS])
+    return Tokens(prompt, completion)
 
 
 def message_of(members: Mapping[Path, Any]) -> dict[str, Any]:
@@ -68,12 +87,18 @@ def _usage(message: dict[str, Any]) -> object:
 
 
 def _tokens(usage: object) -> tuple[int | None, int | None]:
-    """A total that is the prompt's says that there is no completion: so embeddings are told."""
     if type(usage) is not dict:
         return None, None
-    prompt = _number(usage.get("prompt_tokens", usage.get("input_tokens")))
-    completion = _number(usage.get("completion_tokens", usage.get("output_tokens")))
-    if completion is None and prompt is not None and usage.get("total_tokens") == prompt:
+    prompt = usage.get("prompt_tokens", usage.get("input_tokens"))
+    completion = usage.get("completion_tokens", usage.get("output_tokens"))
+    return _counted(prompt, completion, usage.get("total_tokens"))
+
+
+def _counted(prompt: object, completion: object, total: object) -> tuple[int | None, int | None]:
+    """The numbers among what was told. A total that is the prompt's says that there is no completion: so embeddings are
+    told."""
+    prompt, completion = _number(prompt), _number(completion)
+    if completion is None and prompt is not None and total == prompt:
         completion = 0
     return prompt, completion
 
