@@ -59,6 +59,7 @@ class Observation:
     """Everything seen at one moment. `tenant` None with a reason where the tenant cluster did not answer; `probes`
     holds one result per wanted replica, or nothing while there is no point in asking."""
 
+    at: datetime
     instance: InstanceStatus | None
     claims: tuple[ClaimStatus, ...]
     applications: tuple[ApplicationStatus, ...]
@@ -82,6 +83,7 @@ async def observe(world: World, plan: EndpointPlan) -> Observation:
     status = parse_instance(instance) if instance else None
     tenant, unreachable = await _observe_tenant(world, plan) if status and status.phase == "Ready" else (None, "")
     return Observation(
+        at=world.clock.now(),
         instance=status,
         claims=parse_claims(claims, tenant_cluster=placement.tenant_cluster),
         applications=tuple(sorted((parse_application(item) for item in applications), key=lambda found: found.name)),

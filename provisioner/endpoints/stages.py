@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from provisioner.domain.conditions import Stage, StageName, StageState
 from provisioner.domain.plan import EndpointPlan
@@ -16,6 +17,10 @@ from provisioner.platform.application import ApplicationStatus, ResourceHealth
 from provisioner.platform.condition import Condition
 
 _DONE, _PENDING, _ERROR = StageState.DONE, StageState.PENDING, StageState.ERROR
+
+_SETTLING = timedelta(seconds=10)
+"""How long a Gateway or a route may be refused before it is an error: what it names is made at the same time (a
+certificate is issued, a Service is applied), and its controller refuses it until then."""
 
 
 def derive_stages(plan: EndpointPlan, seen: Observation, *, commit: str, beside: str = "") -> tuple[Stage, ...]:
@@ -177,12 +182,12 @@ def _route(plan: EndpointPlan, seen: Observation) -> Stage:
     if plan.address.hostname not in route.hostnames:
         return Stage(name=name, state=_ERROR, reason="HostnameMissing", message=f"wanted: {plan.address.hostname}")
     if route.unmet:
-        return _unmet_condition(name, route.unmet, f"HTTPRoute {route.name}")
+        return _unmet_condition(name, route.unmet, f"HTTPRoute {route.name}", seen.at)
     gateway = seen.tenant.gateway if seen.tenant else None
     if gateway is None:
         return Stage(name=name, reason="GatewayMissing", message="the replicas' Gateway is not there yet")
     if gateway.unmet:
-        return _unmet_condition(name, gateway.unmet, "the replicas' Gateway")
+        return _unmet_condition(name, gateway.unmet, "the replicas' Gateway", seen.at)
     if gateway.address is None:
         return Stage(name=name, reason="AddressNotAssigned", message="the replicas' Gateway has no address yet")
     replicas = {found.hostnames[0]: found for found in seen.tenant.routes if found.hostnames} if seen.tenant else {}
@@ -191,7 +196,7 @@ def _route(plan: EndpointPlan, seen: Observation) -> Stage:
         if found is None:
             return Stage(name=name, reason="RouteMissing", message=f"not there yet: {plan.replica_host(ordinal)}")
         if found.unmet:
-            return _unmet_condition(name, found.unmet, f"HTTPRoute {found.name}")
+            return _unmet_condition(name, found.unmet, f"HTTPRoute {found.name}", seen.at)
     return Stage(name=name, state=_DONE)
 
 
@@ -217,8 +222,10 @@ def _loading(plan: EndpointPlan, seen: Observation) -> Stage:
     return Stage(name=name, state=_DONE)
 
 
-def _unmet_condition(name: StageName, unmet: Condition, who: str) -> Stage:
-    state = _ERROR if unmet.status == "False" and unmet.reason != "Pending" else _PENDING
+def _unmet_condition(name: StageName, unmet: Condition, who: str, now: datetime) -> Stage:
+    is_refused = unmet.status == "False" and unmet.reason != "Pending"
+    is_settling = unmet.since is not None and now - unmet.since < _SETTLING
+    state = _ERROR if is_refused and not is_settling else _PENDING
     told = f": {unmet.message}" if unmet.message else ""
     return Stage(name=name, state=state, reason=unmet.reason or unmet.type, message=f"{who} is not {unmet.type}{told}")
 

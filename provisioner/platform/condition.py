@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 TEXT_LIMIT = 512
@@ -12,13 +13,15 @@ TEXT_LIMIT = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One condition. `severity` is the Platform's: some of its False conditions are only informational."""
+    """One condition. `severity` is the Platform's: some of its False conditions are only informational. `since` is when
+    it became what it is, None where that is not told."""
 
     type: str
     status: str = "Unknown"
     severity: str = ""
     reason: str = ""
     message: str = ""
+    since: datetime | None = None
 
     @property
     def is_true(self) -> bool:
@@ -40,6 +43,7 @@ def parse_conditions(status: Mapping[str, Any]) -> dict[str, Condition]:
             severity=str(item.get("severity") or ""),
             reason=str(item.get("reason") or ""),
             message=cut(item.get("message")),
+            since=_moment(item.get("lastTransitionTime")),
         )
         for item in status.get("conditions") or ()
         if isinstance(item, Mapping)
@@ -50,3 +54,11 @@ def cut(text: Any) -> str:
     """A foreign text on one line, bounded."""
     plain = " ".join(str(text or "").split())
     return plain if len(plain) <= TEXT_LIMIT else f"{plain[: TEXT_LIMIT - 1]}…"
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None

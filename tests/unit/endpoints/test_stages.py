@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -50,7 +51,9 @@ TENANT = TenantObservation(
     has_namespace=True,
     devices=0,
 )
+NOW = datetime(2026, 8, 1, tzinfo=UTC)
 SEEN = Observation(
+    at=NOW,
     instance=INSTANCE,
     claims=(CLAIM,),
     applications=(STACK, RUNTIME),
@@ -193,6 +196,15 @@ def test_failing_pod_is_shown_before_one_that_waits() -> None:
     failing = replace(POD, ready=False, reason="CrashLoopBackOff", failing=True)
     workload = replace(LOADING, pods=(*LOADING.pods, failing))
     assert unmet(tenant(workload=workload))[StageName.LOADING] == (StageState.ERROR, "CrashLoopBackOff")
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(9, "pending"), (10, "error")])
+def test_refusal_of_a_gateway_or_route_is_an_error_once_it_stands(seconds: int, state: str) -> None:
+    """The certificate that a Gateway names is issued while the Gateway is there already. Ledger: LIF-04"""
+    refused = replace(UNMET, since=NOW - timedelta(seconds=seconds))
+    gateway = GatewayStatus(name="tenant", address="127.0.0.1", unmet=refused)
+    for seen in (tenant(gateway=gateway), tenant(routes=(ROUTES[0], replace(ROUTES[1], unmet=refused)))):
+        assert unmet(seen) == {StageName.ROUTE: (StageState(state), "NoMatchingListenerHostname")}
 
 
 def test_devices_that_replicas_claim_stand_for_allocatable_gpus() -> None:

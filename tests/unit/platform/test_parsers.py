@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -183,6 +184,16 @@ def test_unresolved_reference_is_told_with_its_reason() -> None:
     parent = {"conditions": [condition("Accepted"), condition("ResolvedRefs", "False", "BackendNotFound")]}
     told = parse_route({"metadata": {"name": "r"}, "spec": {}, "status": {"parents": [parent]}})
     assert told.unmet and told.unmet.reason == "BackendNotFound"
+
+
+@pytest.mark.parametrize(
+    ("told", "since"),
+    [("2026-08-01T00:00:00Z", datetime(2026, 8, 1, tzinfo=UTC)), ("2026-08-01T00:00:00", None), ("", None)],
+)
+def test_refusal_tells_since_when_where_its_controller_does(told: str, since: datetime | None) -> None:
+    refused = {**condition("Programmed", "False", "Invalid"), "lastTransitionTime": told}
+    found = parse_gateway({"metadata": {"name": "tenant"}, "status": {"conditions": [condition("Accepted"), refused]}})
+    assert found.unmet and found.unmet.since == since
 
 
 def test_gateway_without_an_address_has_none() -> None:
