@@ -25,7 +25,7 @@ OutOption = Annotated[
     Path | None,
     typer.Option(
         "--out",
-        help="Write the manifests into this folder, which must be new or empty; those of a shared pool below pool/.",
+        help="Write the manifests into this folder, which must be new or empty; those of its pool, if any, below pool/.",
     ),
 ]
 
@@ -109,8 +109,13 @@ def _write(out: Path, files: _Files) -> tuple[Finding, ...]:
         write_folder(out, {**files.endpoint, **files.pool})
     except RejectedError as error:
         return (Finding(reason=error.reason, message=error.message, hint=error.hint),)
-    say(f"wrote {len(files.endpoint) + len(files.pool)} manifests below {out}")
+    pool = f", and below {out / 'pool'} the {len(files.pool)} of its pool" if files.pool else ""
+    say(f"wrote {_counted(len(files.endpoint))} below {out}{pool}")
     return ()
+
+
+def _counted(manifests: int) -> str:
+    return "1 manifest" if manifests == 1 else f"{manifests} manifests"
 
 
 def _is_refused(findings: tuple[Finding, ...]) -> bool:
@@ -152,6 +157,7 @@ def _for_people(view: ForecastPlanView) -> dict[str, object]:
         "tier": f"{view.tier} {view.tier_version}, tenancy {view.tenancy}, profile {view.profile}",
         "project": f"{place.project} in {place.control_plane}, region {view.region}",
         "tenantCluster": place.tenant_cluster,
+        "pool": _pool(view),
         "template": f"{place.template} {place.template_version}",
         "parameters": dict(place.parameters),
         "model": f"{runtime.model} on {runtime.runtime}",
@@ -171,6 +177,12 @@ def _for_people(view: ForecastPlanView) -> dict[str, object]:
         "objects": dict(view.objects),
         "features": view.features,
     }
+
+
+def _pool(view: ForecastPlanView) -> str | None:
+    if view.pool in (None, view.endpoint):
+        return None
+    return f"{view.pool}, which is there before: its objects are not counted below"
 
 
 def _nodes(capacity: CapacityView) -> str:

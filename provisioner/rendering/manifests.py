@@ -16,13 +16,13 @@ _KIND = re.compile(rb"^kind: (\w+)$", re.MULTILINE)
 def endpoint_files(pack: Pack, plan: EndpointPlan) -> dict[str, bytes]:
     """Path -> canonical YAML: `platform/` goes to the control plane cluster, the rest to the delivery repository."""
     files = {f"platform/{name}": text for name, text in pack.placed_files(plan).items()}
-    return files if plan.pool else files | pack.runtime_tree(plan)
+    return files if plan.is_alias else files | pack.runtime_tree(plan)
 
 
 def pool_files(pack: Pack, plan: EndpointPlan) -> dict[str, bytes]:
-    """What the pool of an endpoint is made of, which is published with the tier and there before any endpoint: path ->
-    canonical YAML, below `pool/`; nothing in a tier without pools."""
-    if not plan.pool:
+    """What the pool is made of that serves an endpoint and is there before it: path -> canonical YAML, below `pool/`;
+    nothing for an endpoint with replicas of its own, such as a pool itself."""
+    if not plan.is_alias:
         return {}
     instance = pack.instance(plan)
     name = f"{instance['metadata']['namespace']}.virtualclusterinstance.{instance['metadata']['name']}.yaml"

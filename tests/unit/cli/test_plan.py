@@ -116,13 +116,30 @@ def test_manifests_are_written_whole_or_not_at_all(
     assert written == {path.relative_to(again).as_posix(): path.read_bytes() for path in again.rglob("*.yaml")}
 
 
-def test_the_pool_that_serves_an_endpoint_is_written_beside_it(request_file: Path, tmp_path: Path) -> None:
+def test_the_pool_that_serves_an_endpoint_is_written_beside_it(
+    request_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     request_file.write_text(REQUEST.replace("dedicated", "shared"))
     out = tmp_path / "out"
     assert main(["plan", "-f", str(request_file), "--out", str(out)]) == 0
+    told, written = capsys.readouterr(), len([*(out / "pool").rglob("*.yaml")])
+    assert "its objects are not counted below" in told.out
+    assert f"wrote 1 manifest below {out}, and below {out / 'pool'} the {written} of its pool" in told.err
     assert {path.name for path in out.iterdir()} == {"platform", "pool"}
     assert [path for path in out.rglob("*.statefulset.*") if path.is_relative_to(out / "pool")]
     assert main(["lint", str(out)]) == 0
+
+
+def test_a_pool_is_counted_as_it_is_written(
+    request_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request_file.write_text(REQUEST.replace("dedicated", "shared").replace("acme", "pool"))
+    out = tmp_path / "out"
+    code, answer = planned(capsys, "-f", str(request_file), "--out", str(out))
+    objects = answer["plan"]["objects"]
+    assert (code, objects["StatefulSet"]) == (0, 1)
+    assert sum(objects.values()) == len([*out.rglob("*.yaml")])
+    assert {path.name for path in out.iterdir()} == {"platform", "endpoints"}
 
 
 def test_people_read_what_is_really_claimed(request_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
