@@ -25,7 +25,7 @@ OutOption = Annotated[
     Path | None,
     typer.Option(
         "--out",
-        help="Write the manifests into this folder, which must be new or empty; those of its pool, if any, below pool/.",
+        help="Write the manifests into this folder, which must be new or empty; its pool, if any, goes below pool/.",
     ),
 ]
 
