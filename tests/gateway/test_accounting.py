@@ -23,7 +23,7 @@ from provisioner.domain.snapshot import Backend
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.config import UsageRecording
 from provisioner.gateway.server import Gateway, start_gateway
-from provisioner.gateway.usage.outlet import QUEUE_RECORDS
+from provisioner.gateway.usage.outlet import QUEUE_RECORDS, Ended
 from provisioner.gateway.usage.spool import Spool
 from provisioner.gateway.usage.tally import Tally
 from tests.gateway.certificates import Authority
@@ -180,8 +180,8 @@ class StuckSink:
         self.moves = asyncio.Event()
         self.taken = 0
 
-    def line(self, tally: Tally, outcome: Outcome, ended: float) -> bytes:
-        return b"{}\n"
+    def lines(self, ended: Sequence[Ended]) -> list[bytes]:
+        return [b"{}\n"] * len(ended)
 
     async def write(self, lines: Sequence[bytes]) -> None:
         await self.moves.wait()

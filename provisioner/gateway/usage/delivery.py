@@ -1,33 +1,38 @@
-"""Delivers usage to the control plane: every record goes to the spool first, and from there in batches, oldest first.
+"""Delivers usage to the control plane in batches, each under one id for ever, so that none is counted twice.
 
-While the control plane is away the spool grows up to its bound; afterwards every batch is sent under the id that it
-always had, so none is counted twice. Its slowness holds up nothing: adding to the spool does not wait for sending.
-Made by `server`.
+Records that come in large numbers go straight from memory, as long as the control plane answers at once. All others
+go to the spool first, and from there oldest first: a few wait there for more, and what the control plane does not take
+waits there until it does. So its slowness holds up nothing, and a process that is killed leaves little behind that is
+neither counted nor on the disk. Made by `sinks`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections import deque
+from collections.abc import Sequence
 
 import aiohttp
 
-from provisioner.domain.usage import Outcome
 from provisioner.gateway.config import ControlPlane
 from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.usage.batch import BATCH_RECORDS, Batch, new_id, portions
 from provisioner.gateway.usage.disk import on_disk
+from provisioner.gateway.usage.outlet import Ended
 from provisioner.gateway.usage.record import counted_record, json_line
-from provisioner.gateway.usage.spool import BATCH_RECORDS, Batch, Spool, SpoolFullError
-from provisioner.gateway.usage.tally import Tally
+from provisioner.gateway.usage.spool import Spool, SpoolFullError
 
 _log = logging.getLogger(__name__)
 
-_Result = TypeVar("_Result")
-
+_FEW_RECORDS = BATCH_RECORDS // 4
+"""Fewer wait for more: each batch is a transaction of the control plane, which keeps its id for days."""
 _PACE_SECONDS = 1.0
-"""After a small batch, so that the next one is larger."""
+"""How long they wait."""
+_IN_MEMORY_SECONDS = 0.1
+"""Records that go straight are on the disk as well when they have no answer by then."""
+_LOOK_SECONDS = 60.0
+"""How often the spool is looked at for what other processes left in it."""
 _ANSWER_SECONDS = 60.0
 _FIRST_RETRY_SECONDS = 1.0
 _LAST_RETRY_SECONDS = 30.0
@@ -45,25 +50,33 @@ class Delivery:
         self._counters = counters
         self._disk = asyncio.Lock()
         self._arrived = asyncio.Event()
+        self._in_memory: deque[Batch] = deque()
+        """Batches that go straight, the first of which is being sent; none is on the disk."""
+        self._spool_at = 0.0
+        """When these go to the spool, in loop time."""
+        self._is_spooling = True
+        """Whether the spool may have batches in it, behind which others wait."""
+        self._look_at = 0.0
         self._trouble = ""
 
-    def line(self, tally: Tally, outcome: Outcome, ended: float) -> bytes | None:
-        """What of a request is counted; None for one that named no endpoint."""
-        if tally.route is None:
-            return None
-        return json_line(counted_record(tally, tally.route, outcome, ended))
+    def lines(self, ended: Sequence[Ended]) -> list[bytes]:
+        """What of requests is counted; nothing of those that named no endpoint."""
+        return [
+            json_line(counted_record(tally, tally.route, outcome, at))
+            for tally, outcome, at in ended
+            if tally.route is not None
+        ]
 
-    async def write(self, lines: Sequence[bytes]) -> str | None:
-        """Takes records; a word for why they are lost, None when they are not."""
-        try:
-            await self._on_disk(self._spool.append, lines)
-        except SpoolFullError:
-            return "SpoolFull"
-        except OSError as error:
-            self._note_failure("SpoolUnwritable", str(error))
-            return "SpoolUnwritable"
+    async def write(self, lines: Sequence[bytes]) -> None:
+        """Takes records, and counts as lost what neither the control plane nor the spool has room for."""
+        if self._is_spooling or self._in_memory or len(lines) < _FEW_RECORDS:
+            await self._keep()
+            for portion in portions(lines):
+                await self._append(portion)
+        else:
+            self._in_memory.extend(Batch(new_id(), b"".join(portion)[:-1]) for portion in portions(lines))
+            self._spool_at = asyncio.get_running_loop().time() + _IN_MEMORY_SECONDS
         self._arrived.set()
-        return None
 
     async def run(self) -> None:
         """Delivers until it is cancelled, beginning with what was left from before."""
@@ -71,12 +84,12 @@ class Delivery:
         async with self._session() as session:
             while True:
                 self._arrived.clear()
-                batch = await self._oldest()
+                batch = await self._next()
                 if batch is None:
                     await self._arrived.wait()
                 elif await self._deliver(batch, session):
                     retry_seconds = _FIRST_RETRY_SECONDS
-                    if batch.records < BATCH_RECORDS // 2:
+                    if batch.records < _FEW_RECORDS:
                         await asyncio.sleep(_PACE_SECONDS)
                 else:
                     await asyncio.sleep(retry_seconds)
@@ -86,12 +99,15 @@ class Delivery:
         """Delivers what can be delivered in a few seconds; the rest stays for the next start."""
         try:
             async with asyncio.timeout(_CLOSING_SECONDS), self._session() as session:
-                while (batch := await self._oldest()) is not None and await self._deliver(batch, session):
+                while (batch := await self._next()) is not None and await self._deliver(batch, session):
                     pass
         except TimeoutError:
             self._note_failure("ControlPlaneAway", "it does not answer")
+        if (reason := await self._keep()) is not None:
+            self._counters.usage_lost[reason] += sum(batch.records for batch in self._in_memory)
         try:
-            await self._on_disk(self._spool.seal)
+            async with self._disk:
+                await on_disk(self._spool.seal)
         except OSError as error:
             self._note_failure("SpoolUnwritable", str(error))
 
@@ -100,15 +116,65 @@ class Delivery:
             headers=self._headers, timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS, connect=5.0)
         )
 
-    async def _oldest(self) -> Batch | None:
+    async def _append(self, lines: Sequence[bytes]) -> None:
+        """Has records wait in the spool."""
         try:
-            return await self._on_disk(self._spool.oldest)
+            async with self._disk:
+                await on_disk(self._spool.append, lines)
+                self._is_spooling = True
+        except OSError as error:
+            self._counters.usage_lost[self._unkept(error)] += len(lines)
+
+    async def _keep(self) -> str | None:
+        """Has the batches in memory wait in the spool; a CamelCase word for why they cannot, and stay in memory."""
+        try:
+            async with self._disk:
+                while self._in_memory:
+                    await on_disk(self._spool.keep, self._in_memory[0])
+                    self._in_memory.popleft()
+                    self._is_spooling = True
+        except OSError as error:
+            return self._unkept(error)
+        return None
+
+    def _unkept(self, error: OSError) -> str:
+        if isinstance(error, SpoolFullError):
+            return "SpoolFull"
+        self._note_failure("SpoolUnwritable", str(error))
+        return "SpoolUnwritable"
+
+    async def _next(self) -> Batch | None:
+        """The batch that has waited longest."""
+        if self._in_memory:
+            return self._in_memory[0]
+        now = asyncio.get_running_loop().time()
+        if not self._is_spooling and now < self._look_at:
+            return None
+        try:
+            async with self._disk:
+                batch = await on_disk(self._spool.oldest)
+                self._is_spooling = batch is not None
         except OSError as error:
             self._note_failure("SpoolUnreadable", str(error))
             return None
+        self._look_at = now + _LOOK_SECONDS
+        return batch
 
     async def _deliver(self, batch: Batch, session: aiohttp.ClientSession) -> bool:
-        """Whether nothing remains to be done for the batch."""
+        """Whether nothing remains to be done for the batch. What is in memory does not wait for its answer for long."""
+        sending = asyncio.ensure_future(self._send(batch, session))
+        try:
+            if self._in_memory:
+                patience = self._spool_at - asyncio.get_running_loop().time()
+                await asyncio.wait((sending,), timeout=max(0.0, patience))
+                if not sending.done() or not sending.result():
+                    await self._keep()
+            return await sending and await self._forget(batch)
+        finally:
+            sending.cancel()
+
+    async def _send(self, batch: Batch, session: aiohttp.ClientSession) -> bool:
+        """Whether the control plane has taken the batch, or never will."""
         body = b'{"batch":"%b","records":[%b]}' % (batch.id.encode(), batch.text.replace(b"\n", b","))
         try:
             async with session.post(self._url, data=body, allow_redirects=False) as answer:
@@ -126,17 +192,21 @@ class Delivery:
         elif status != 200:
             self._note_failure("ControlPlaneAway", f"it answered with status {status}")
             return False
+        return True
+
+    async def _forget(self, batch: Batch) -> bool:
+        """Whether the batch is gone from where it waited."""
         try:
-            await self._on_disk(self._spool.remove, batch)
+            async with self._disk:
+                if self._in_memory and self._in_memory[0] is batch:
+                    self._in_memory.popleft()
+                else:
+                    await on_disk(self._spool.remove, batch)
         except OSError as error:
             self._note_failure("SpoolUnwritable", str(error))
             return False
         self._note_success()
         return True
-
-    async def _on_disk(self, call: Callable[..., _Result], *arguments: object) -> _Result:
-        async with self._disk:
-            return await on_disk(call, *arguments)
 
     def _note_success(self) -> None:
         if self._trouble:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
-from provisioner.domain.usage import Outcome
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.usage.disk import on_disk
+from provisioner.gateway.usage.outlet import Ended
 from provisioner.gateway.usage.record import json_line, record_of
-from provisioner.gateway.usage.tally import Tally
 
 _log = logging.getLogger(__name__)
 
@@ -28,24 +27,24 @@ class UsageFile:
         self._counters = counters
         self._is_in_trouble = False
 
-    def line(self, tally: Tally, outcome: Outcome, ended: float) -> bytes | None:
-        """The record of a request as a line of the file."""
-        return json_line(record_of(tally, outcome, ended))
+    def lines(self, ended: Sequence[Ended]) -> list[bytes]:
+        """The records of requests as lines of the file."""
+        return [json_line(record_of(*one)) for one in ended]
 
-    async def write(self, lines: Iterable[bytes]) -> str | None:
-        """Takes records; a word for why they are lost, None when they are not."""
+    async def write(self, lines: Sequence[bytes]) -> None:
+        """Takes records, and counts as lost what the disk does not take."""
         try:
             await on_disk(_append, self._path, b"".join(lines))
         except OSError as error:
+            self._counters.usage_lost["FileUnwritable"] += len(lines)
             self._counters.usage_failures["FileUnwritable"] += 1
             if not self._is_in_trouble:  # a trouble that goes on is told once
                 _log.error("losing usage: writing the file: %s", error, extra={"action": "usage_lost"})
             self._is_in_trouble = True
-            return "FileUnwritable"
+            return
         if self._is_in_trouble:
             _log.info("usage is written again", extra={"action": "usage_written"})
         self._is_in_trouble = False
-        return None
 
     async def run(self) -> None:
         """Nothing is left to be done later."""

@@ -1,4 +1,4 @@
-"""Batches of usage records on disk, from when they are made until the control plane has counted them.
+"""Batches of usage records on disk, until the control plane has counted them.
 
 A folder holds one file per batch: `<id>.open` while records are added to it, which is locked by the process that adds,
 then `<id>.batch`. Its lines are records in JSON. A process that ends, however it ends, leaves its open batch to
@@ -11,33 +11,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-BATCH_RECORDS = 1000
-"""As many as the control plane takes at once."""
-
-_BATCH_BYTES = 768 * 1024
-"""Of the MiB that the control plane takes at once."""
+from provisioner.gateway.usage.batch import BATCH_BYTES, BATCH_RECORDS, Batch, new_id
 
 
 class SpoolFullError(OSError):
     """There is no room for more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Records that are counted together, once. `text` has one JSON object per line, the last one without its end."""
-
-    id: str
-    text: bytes
-
-    @property
-    def records(self) -> int:
-        """How many there are."""
-        return self.text.count(b"\n") + 1
 
 
 class Spool:
@@ -54,22 +35,27 @@ class Spool:
         """What all batches but the open one took when it was begun."""
 
     def append(self, lines: Sequence[bytes]) -> None:
-        """Adds records, each a line with its end. Raises `SpoolFullError` and other kinds of `OSError`; then nothing
-        was added."""
-        if not lines:
-            return
+        """Adds records, each a line with its end, no more than a batch takes. Raises `SpoolFullError` and other kinds
+        of `OSError`; then nothing was added."""
         text = b"".join(lines)
-        if self._records + len(lines) > BATCH_RECORDS or self._bytes + len(text) > _BATCH_BYTES:
+        if self._records + len(lines) > BATCH_RECORDS or self._bytes + len(text) > BATCH_BYTES:
             self.seal()
         self._check_room(len(text))
         if self._open is None:
-            self._begin()
-        written = os.write(self._descriptor, text)
-        if written < len(text):
-            os.ftruncate(self._descriptor, self._bytes)
-            raise OSError("the disk took a part only")
+            self._begin(new_id())
+        self._write(text)
         self._records += len(lines)
-        self._bytes += len(text)
+
+    def keep(self, batch: Batch) -> None:
+        """Adds a batch that has its id already. Raises `SpoolFullError` and other kinds of `OSError`; then nothing was
+        added."""
+        self.seal()
+        self._check_room(len(batch.text) + 1)
+        self._begin(batch.id)
+        try:
+            self._write(batch.text + b"\n")
+        finally:
+            self.seal()  # nothing else may ever come under this id
 
     def seal(self) -> None:
         """Ends the open batch, if there is one. Raises `OSError`."""
@@ -115,9 +101,15 @@ class Spool:
             if self._others_bytes + self._bytes + more_bytes > self._limit_bytes:
                 raise SpoolFullError("the spool is full")
 
-    def _begin(self) -> None:
+    def _write(self, text: bytes) -> None:
+        if os.write(self._descriptor, text) < len(text):
+            os.ftruncate(self._descriptor, self._bytes)
+            raise OSError("the disk took a part only")
+        self._bytes += len(text)
+
+    def _begin(self, batch_id: str) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._folder / f"{secrets.token_hex(12)}.new"
+        draft = self._folder / f"{batch_id}.new"
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._open, self._descriptor = draft.rename(draft.with_suffix(".open")), descriptor  # locked when it is seen

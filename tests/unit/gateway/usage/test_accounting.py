@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.usage.accounting import UsageAccounting
-from provisioner.gateway.usage.tally import Tally
+from provisioner.gateway.usage.outlet import Ended
 from tests.unit.gateway.usage.test_record import tally
 
 
@@ -20,14 +20,13 @@ class SlowSink:
         self.may_end = may_end
         self.taken: list[bytes] = []
 
-    def line(self, notes: Tally, outcome: Outcome, ended: float) -> bytes:
-        return b"{}\n"
+    def lines(self, ended: Sequence[Ended]) -> list[bytes]:
+        return [b"{}\n"] * len(ended)
 
-    async def write(self, lines: Sequence[bytes]) -> str | None:
+    async def write(self, lines: Sequence[bytes]) -> None:
         self.begins.set()
         await self.may_end.wait()
         self.taken += lines
-        return None
 
     async def run(self) -> None:
         """Nothing is left to be done later."""

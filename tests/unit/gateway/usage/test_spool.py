@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from provisioner.gateway.usage.spool import BATCH_RECORDS, Spool, SpoolFullError
+from provisioner.gateway.usage.batch import BATCH_RECORDS
+from provisioner.gateway.usage.spool import Spool, SpoolFullError
 
 LINE = b'{"a":1}\n'
 
