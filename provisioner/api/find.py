@@ -1,4 +1,5 @@
-"""Finds what a caller names: an endpoint by id or by `tenant/name`, an operation, a key, and what each is about.
+"""Finds what a caller names: a tenant, an endpoint by id or by `tenant/name`, an operation, a key, and what each is
+about.
 
 What the caller does not reach is not found, in the very words for what does not exist.
 """
@@ -14,6 +15,7 @@ from provisioner.domain.errors import NotFoundError
 from provisioner.domain.ids import EndpointId, KeyId, OperationId
 from provisioner.domain.key import ApiKey
 from provisioner.domain.operation import Operation, OperationState, Verb
+from provisioner.domain.tenant import Tenant
 from provisioner.store.interface import Store
 
 NOBODY = ""
@@ -27,8 +29,17 @@ def sees(caller: Principal, endpoint: Endpoint) -> bool:
     return caller.reaches_endpoint(endpoint.tenant, endpoint.plan.team, endpoint.id)
 
 
+async def listed_tenant(tenant: str | None, store: Store, caller: Principal) -> str | None:
+    """The tenant that a list of present things is to be of, None for all of them. NotFoundError (`TenantUnknown`) for
+    one that is not there: its list would look like that of a tenant that has nothing."""
+    if tenant is None or tenant == caller.tenant:
+        return caller.tenant
+    return (await find_tenant(tenant, store, caller)).name
+
+
 def narrowed(tenant: str | None, caller: Principal) -> str | None:
-    """The tenant that a list is to be of, None for all of them: what the caller asked for, as far as it reaches."""
+    """The tenant that a list of past things is to be of, None for all of them: what the caller asked for, as far as it
+    reaches. They outlive their tenant."""
     if tenant is not None and not caller.reaches(tenant):
         return NOBODY
     return tenant if caller.tenant is None else caller.tenant
@@ -70,10 +81,19 @@ async def find_key(key: str, store: Store, caller: Principal) -> ApiKey:
     return found
 
 
+async def find_tenant(tenant: str, store: Store, caller: Principal) -> Tenant:
+    """The tenant. Raises NotFoundError (`TenantUnknown`)."""
+    require_tenant(tenant, caller)
+    found = await store.tenants.find(tenant)
+    if found is None:
+        raise _unknown_tenant(tenant)
+    return found
+
+
 def require_tenant(tenant: str, caller: Principal) -> None:
     """Let a caller pass that reaches the tenant. Raises NotFoundError (`TenantUnknown`), as for one that is not."""
     if not caller.reaches(tenant):
-        raise NotFoundError(f"finding the tenant: there is none named: {tenant[:_MAX_LENGTH]}", reason="TenantUnknown")
+        raise _unknown_tenant(tenant)
 
 
 async def subject_of(operation: Operation, store: Store) -> Endpoint | None:
@@ -100,6 +120,14 @@ async def ended_delete(reference: str, store: Store, caller: Principal) -> Opera
         ):
             return operation
     return None
+
+
+def _unknown_tenant(name: str) -> NotFoundError:
+    return NotFoundError(
+        f"finding the tenant: there is none named: {name[:_MAX_LENGTH]}",
+        reason="TenantUnknown",
+        hint="`tenantry tenant list` shows those that the key reaches",
+    )
 
 
 def _reaches_key(caller: Principal, key: ApiKey) -> bool:

@@ -99,6 +99,10 @@ def list_endpoints(
         ("endpoint", "name", "model", "phase", "stage", "url"),
         [_row(endpoint) for endpoint in endpoints],
     )
+    if not endpoints:
+        say(
+            "hint: there is none yet; `tenantry endpoint create -f REQUEST.yaml` makes one, its --help shows a REQUEST.yaml"
+        )
 
 
 def _row(endpoint: VisibleEndpoint) -> tuple[str, ...]:

@@ -115,6 +115,8 @@ def list_keys(
             for k in keys
         ],
     )
+    if not keys:
+        say("hint: there is none yet; `tenantry key create TENANT` makes one")
 
 
 def _allowed(key: KeyView) -> tuple[int | None, int | None]:

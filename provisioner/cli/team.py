@@ -51,6 +51,8 @@ def list_teams(
     print_table(
         ("team", "display name", "created"), [(f"{t.tenant}/{t.name}", t.display_name, t.created_at) for t in teams]
     )
+    if not teams:
+        say("hint: there is none yet; `tenantry team create TENANT/NAME` makes one")
 
 
 @app.command("show")

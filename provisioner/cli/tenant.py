@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from provisioner.cli.operation import IdempotencyOption, TimeoutOption, WaitOption, finish, new_idempotency_key
-from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_text
+from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_text, say
 from provisioner.cli.session import collect, send
 
 app = typer.Typer(name="tenant")
@@ -89,3 +89,7 @@ def list_tenants(output: OutputOption = Format.TABLE) -> None:
         ("tenant", "display name", "tiers", "ready"),
         [(t.name, t.display_name, ", ".join(t.tiers), "yes" if t.ready else "no") for t in tenants],
     )
+    if not tenants:
+        say(
+            "hint: there is none yet; `tenantry tenant create NAME --tier TIER` makes one, `tenantry tier list` shows tiers"
+        )

@@ -12,7 +12,7 @@ from provisioner.api.admit import admit_request, require_ready_tenant, text_of
 from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency, require_or_customer, require_or_serving_customer
 from provisioner.api.customer import customer_view
-from provisioner.api.find import ended_delete, find_endpoint, narrowed, sees, subject_of
+from provisioner.api.find import ended_delete, find_endpoint, listed_tenant, sees, subject_of
 from provisioner.api.preconditions import IfMatch, entity_tag, require_match
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
@@ -58,7 +58,8 @@ async def list_endpoints(
     services: ServicesDependency, caller: Reader, paging: PagingQuery, tenant: TenantQuery = None
 ) -> EndpointPage:
     """Every endpoint that the key reaches, by tenant and name, without their stages."""
-    found = await services.store.endpoints.page(tenant=narrowed(tenant, caller), after=paging.after, limit=paging.limit)
+    of_tenant = await listed_tenant(tenant, services.store, caller)
+    found = await services.store.endpoints.page(tenant=of_tenant, after=paging.after, limit=paging.limit)
     seen = await as_served((row for row in readable(found.rows) if sees(caller, row)), services.store)
     items = tuple(customer_view(endpoint) if caller.is_customer else listed_view(endpoint) for endpoint in seen)
     return EndpointPage(items=items, next_cursor=cursor_of(found.next))

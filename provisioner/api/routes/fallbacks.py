@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from provisioner.admission.fallback import FallbackForm, check_choice, choice_of
 from provisioner.api.body import read_form, read_json
 from provisioner.api.credentials import ServicesDependency, require
-from provisioner.api.find import find_endpoint
+from provisioner.api.find import find_endpoint, listed_tenant
 from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of, number_of, page_of
 from provisioner.api.routes.schemas import body_of
 from provisioner.api.routes.submit import IdempotencyKey, origin_of
@@ -32,10 +32,11 @@ async def list_fallbacks(
     services: ServicesDependency, caller: Reader, paging: PagingQuery, tenant: TenantQuery = None
 ) -> Page[FallbackView]:
     """Every choice, by endpoint."""
+    of_tenant = await listed_tenant(tenant, services.store, caller)
     reached = {
         choice.endpoint: FallbackView.model_validate(choice)
         for choice in await services.store.fallbacks.list()
-        if caller.reaches(choice.tenant) and tenant in (None, choice.tenant)
+        if of_tenant in (None, choice.tenant)
     }
     return page_of(reached, paging)
 

@@ -10,7 +10,7 @@ from provisioner.admission.key import KeyForm, check_gift, check_key
 from provisioner.api.body import read_form, read_json
 from provisioner.api.callers import Callers
 from provisioner.api.credentials import ServicesDependency, require
-from provisioner.api.find import find_key, narrowed, require_tenant
+from provisioner.api.find import find_key, listed_tenant, require_tenant
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
 from provisioner.api.routes.schemas import body_of
@@ -78,7 +78,8 @@ async def list_keys(
     services: ServicesDependency, caller: Reader, paging: PagingQuery, tenant: TenantQuery = None
 ) -> Page[KeyView]:
     """Every key that the caller's reaches, newest first, revoked ones included."""
-    found = await services.store.keys.page(tenant=narrowed(tenant, caller), after=paging.after, limit=paging.limit)
+    of_tenant = await listed_tenant(tenant, services.store, caller)
+    found = await services.store.keys.page(tenant=of_tenant, after=paging.after, limit=paging.limit)
     items = tuple(key_view(key) for key in readable(found.rows))
     return Page(items=items, next_cursor=cursor_of(found.next))
 

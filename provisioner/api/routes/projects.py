@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter
 
 from provisioner.api.credentials import ServicesDependency, require
-from provisioner.api.find import narrowed
+from provisioner.api.find import listed_tenant
 from provisioner.api.projects import owners_of, projects_of
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
@@ -27,7 +27,7 @@ async def list_projects(
     services: ServicesDependency, caller: Reader, paging: PagingQuery, tenant: TenantQuery = None
 ) -> Page[ProjectView]:
     """Every project that the key reaches, by tenant and tier."""
-    reached, found = narrowed(tenant, caller), list[ProjectView]()
+    reached, found = await listed_tenant(tenant, services.store, caller), list[ProjectView]()
     after = paging.after
     if after is not None:
         if len(after) != 2:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from provisioner.admission.team import TeamChangeForm, TeamForm
 from provisioner.api.body import read_form, read_json
 from provisioner.api.credentials import CallerDependency, ServicesDependency, require
-from provisioner.api.find import narrowed, require_tenant
+from provisioner.api.find import listed_tenant, require_tenant
 from provisioner.api.preconditions import IfMatch, wanted_states
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, TenantQuery, cursor_of
@@ -55,7 +55,8 @@ async def list_teams(
     services: ServicesDependency, caller: Reader, paging: PagingQuery, tenant: TenantQuery = None
 ) -> Page[TeamView]:
     """Every team that the key reaches, by tenant and name."""
-    found = await services.store.teams.page(tenant=narrowed(tenant, caller), after=paging.after, limit=paging.limit)
+    of_tenant = await listed_tenant(tenant, services.store, caller)
+    found = await services.store.teams.page(tenant=of_tenant, after=paging.after, limit=paging.limit)
     items = tuple(TeamView.model_validate(team) for team in readable(found.rows))
     return Page(items=items, next_cursor=cursor_of(found.next))
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from provisioner.admission.tenant import TenantForm, admit_tenant
 from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency, require
-from provisioner.api.find import require_tenant
+from provisioner.api.find import find_tenant, require_tenant
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, cursor_of
 from provisioner.api.routes.schemas import body_of
@@ -18,7 +18,7 @@ from provisioner.api.services import Services
 from provisioner.api.views import operation_view
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.audit import AuditEvent
-from provisioner.domain.errors import ConflictError, NotFoundError
+from provisioner.domain.errors import ConflictError
 from provisioner.domain.operation import Operation, Verb
 from provisioner.domain.tenant import Tenant
 from provisioner.tenants.submit import new_create, new_offboard
@@ -78,9 +78,7 @@ async def get_priority_key(
 ) -> PriorityKeyView:
     """The key with which the tenant's programs sign claims of priority: the same each time, until the gateways' own key
     is another one. Whoever holds it can say who asks, so the audit log tells who was shown it."""
-    require_tenant(tenant, caller)
-    if await services.store.tenants.find(tenant) is None:
-        raise NotFoundError(f"finding the tenant: there is none named: {tenant[:63]}", reason="TenantUnknown")
+    await find_tenant(tenant, services.store, caller)
     key = services.priority_key(tenant)
     event = AuditEvent(
         at=services.clock.now(),
@@ -112,8 +110,7 @@ async def offboard_tenant(
     found = await services.store.tenants.find(tenant)
     current = await _offboarding(tenant, found, services)
     if current is None:
-        if found is None:
-            raise NotFoundError(f"finding the tenant: there is none named: {tenant[:63]}", reason="TenantUnknown")
+        found = found or await find_tenant(tenant, services.store, caller)
         if endpoints is None:
             await _require_empty(tenant, services)
         origin = origin_of(request, idempotency_key, endpoints)

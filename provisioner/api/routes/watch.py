@@ -11,7 +11,7 @@ from starlette.responses import StreamingResponse
 
 from provisioner.api.credentials import ServicesDependency, authenticate, require_or_customer
 from provisioner.api.customer import customer_view
-from provisioner.api.find import narrowed, sees
+from provisioner.api.find import listed_tenant, sees
 from provisioner.api.routes.parameters import TenantQuery
 from provisioner.api.services import Services
 from provisioner.api.views import endpoint_view
@@ -56,7 +56,8 @@ async def watch_endpoints(
     id, `synced` once all were told. With `Last-Event-ID` only what came after; `reset` says that this is no longer
     known, and that everything is told anew. Ends when the key stops working."""
     feed: EndpointFeed = request.app.state.endpoints
-    events = feed.watch(_version(last_event_id), tenant=narrowed(tenant, caller))
+    of_tenant = await listed_tenant(tenant, services.store, caller)
+    events = feed.watch(_version(last_event_id), tenant=of_tenant)
     first = await anext(events, None)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     lines = _lines(request, services, caller, first, events)

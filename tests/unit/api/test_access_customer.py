@@ -168,7 +168,9 @@ async def test_five_things_that_a_customer_may_not_see_are_not_there(
         answer = await customer.get(path)
         assert answer.status_code == 404, path
         assert not names_in(answer.text, {"dedicated", "tiny", "local.gpu", made["id"]})
-    assert (await customer.get("/v1/endpoints?tenant=other")).json()["items"] == []
+    known, none = [await customer.get(f"/v1/endpoints?tenant={name}") for name in ("other", "nobody")]
+    assert known.status_code == none.status_code == 404
+    assert known.json()["detail"].replace("other", "nobody") == none.json()["detail"]
 
 
 @pytest.mark.parametrize("verb", ["shell", "exec"])

@@ -131,8 +131,14 @@ async def test_lists_hold_what_the_key_reaches(bound: httpx2.AsyncClient, ids: d
     for path in ("/v1/endpoints", "/v1/operations", "/v1/keys", "/v1/tenants", "/v1/audit", "/v1/audit/export"):
         text = (await bound.get(path)).text
         assert "acme" not in text, path
-        if path != "/v1/tenants":
-            assert (await bound.get(path, params={"tenant": "acme"})).status_code == 200
+    for path in ("/v1/operations", "/v1/audit", "/v1/audit/export", "/v1/orphans", "/v1/usage"):
+        known, none = [await bound.get(path, params={"tenant": name}) for name in ("acme", "nobody")]
+        assert (known.status_code, known.content) == (none.status_code, none.content)
+        assert known.status_code == 200
+    for path in ("/v1/endpoints", "/v1/endpoints:watch", "/v1/keys", "/v1/teams", "/v1/projects", "/v1/fallbacks"):
+        known, none = [await bound.get(path, params={"tenant": name}) for name in ("acme", "nobody")]
+        assert (known.status_code, known.json()["reason"]) == (404, "TenantUnknown")
+        assert known.json()["detail"].replace("acme", "nobody") == none.json()["detail"]
     assert (await bound.get("/v1/operations?tenant=acme")).json()["items"] == []
     assert [tenant["name"] for tenant in (await bound.get("/v1/tenants")).json()["items"]] == ["other"]
     assert [key["name"] for key in (await bound.get("/v1/keys")).json()["items"]] == ["bound"]

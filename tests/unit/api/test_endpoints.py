@@ -155,7 +155,16 @@ async def test_an_endpoint_is_shown_in_four_groups(
         "revision": shown["identifiers"]["revision"],
     }
     assert [e["id"] for e in (await operator.get("/v1/endpoints?tenant=acme")).json()["items"]] == [created]
-    assert (await operator.get("/v1/endpoints?tenant=other")).json()["items"] == []
+
+
+async def test_a_list_of_a_tenant_that_is_not_there_is_refused_and_one_without_endpoints_is_empty(
+    operator: httpx2.AsyncClient, acme: str
+) -> None:
+    assert (await operator.get("/v1/endpoints?tenant=acme")).json()["items"] == []
+    for path in ("endpoints", "endpoints:watch", "keys", "teams", "projects", "fallbacks"):
+        answer = await operator.get(f"/v1/{path}?tenant=nobody")
+        assert (answer.status_code, answer.json()["reason"]) == (404, "TenantUnknown"), path
+        assert "tenantry tenant list" in answer.json()["hint"]
 
 
 async def test_stages_say_how_long_each_took(

@@ -39,6 +39,14 @@ def test_teams_are_made_renamed_and_deleted(acme: str, sight: Sight) -> None:
         assert "not tenant/name" in sight.refused("team", "show", odd)
 
 
+def test_an_empty_list_says_how_one_is_made_and_an_unknown_tenant_is_refused(acme: str, sight: Sight) -> None:
+    for noun in ("endpoint", "key", "team"):
+        assert len(sight.told(noun, "list", "--tenant", "acme").splitlines()) == 1
+        assert main([noun, "list", "--tenant", "acme"]) == 0
+        assert f"`tenantry {noun} create" in sight.read().err
+        assert "there is none named: nobody" in sight.refused(noun, "list", "--tenant", "nobody")
+
+
 def test_projects_are_shown_with_quotas_and_node_types(acme: str, sight: Sight) -> None:
     project = sight.json("project", "list", "--tenant", "acme")[0]
     assert sight.json("project", "show", project["name"]) == project
