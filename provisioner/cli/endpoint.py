@@ -100,9 +100,7 @@ def list_endpoints(
         [_row(endpoint) for endpoint in endpoints],
     )
     if not endpoints:
-        say(
-            "hint: there is none yet; `tenantry endpoint create -f REQUEST.yaml` makes one, its --help shows a REQUEST.yaml"
-        )
+        say("hint: there is none yet; `tenantry endpoint create -f REQUEST.yaml` makes one, --help shows how")
 
 
 def _row(endpoint: VisibleEndpoint) -> tuple[str, ...]:

@@ -90,6 +90,4 @@ def list_tenants(output: OutputOption = Format.TABLE) -> None:
         [(t.name, t.display_name, ", ".join(t.tiers), "yes" if t.ready else "no") for t in tenants],
     )
     if not tenants:
-        say(
-            "hint: there is none yet; `tenantry tenant create NAME --tier TIER` makes one, `tenantry tier list` shows tiers"
-        )
+        say("hint: there is none yet; `tenantry tenant create NAME --tier TIER` makes one")
