@@ -140,6 +140,8 @@ class ControlPlane:
     """With another one, a batch is counted, and whoever sent it does not learn so."""
     usage_seconds: float = 0.0
     """How long a database takes to count a batch."""
+    usage_cuts: int = 0
+    """Of so many batches that are counted, the connection is cut off instead of an answer."""
     batches: int = 0
     """Batches that came, counted or not."""
     doors: Doors = field(default_factory=Doors)
@@ -182,6 +184,9 @@ class ControlPlane:
         is_new = batch["batch"] not in self.usage
         if is_new:
             self.usage[batch["batch"]] = batch["records"]
+        if self.usage_cuts and request.transport is not None:
+            self.usage_cuts -= 1
+            request.transport.abort()
         return web.json_response({"counted": is_new}, status=self.usage_status)
 
     def records(self) -> list[dict[str, Any]]:

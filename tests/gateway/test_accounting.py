@@ -349,17 +349,17 @@ async def test_killed_gateway_delivers_after_its_next_start(tmp_path: Path) -> N
                         asked += answer.status == 200
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.05)
-            await until(lambda: _spooled(tmp_path / "usage") == 3)
-        assert _spooled(tmp_path / "usage") == 3
+            await until(lambda: spooled(tmp_path / "usage") == 3)
+        assert spooled(tmp_path / "usage") == 3
         plane.usage_status = 200
         async with process(plane, tmp_path, port):
-            await until(lambda: _spooled(tmp_path / "usage") == 0, 20)
+            await until(lambda: spooled(tmp_path / "usage") == 0, 20)
         assert len(plane.records()) == 3
         assert plane.batches > len(plane.usage)
     replica.stop_listening()
 
 
-def _spooled(folder: Path) -> int:
+def spooled(folder: Path) -> int:
     """Records that wait on the disk."""
     found = 0
     for path in folder.glob("*.*"):

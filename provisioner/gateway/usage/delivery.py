@@ -56,7 +56,7 @@ class Delivery:
         """When these go to the spool, in loop time."""
         self._is_spooling = True
         """Whether the spool may have batches in it, behind which others wait."""
-        self._look_at = 0.0
+        self._looked_at = 0.0
         self._trouble = ""
 
     def lines(self, ended: Sequence[Ended]) -> list[bytes]:
@@ -148,7 +148,7 @@ class Delivery:
         if self._in_memory:
             return self._in_memory[0]
         now = asyncio.get_running_loop().time()
-        if not self._is_spooling and now < self._look_at:
+        if not self._is_spooling and now - self._looked_at < _LOOK_SECONDS:
             return None
         try:
             async with self._disk:
@@ -157,7 +157,7 @@ class Delivery:
         except OSError as error:
             self._note_failure("SpoolUnreadable", str(error))
             return None
-        self._look_at = now + _LOOK_SECONDS
+        self._looked_at = now
         return batch
 
     async def _deliver(self, batch: Batch, session: aiohttp.ClientSession) -> bool:

@@ -19,6 +19,7 @@ class SlowSink:
         self.begins = begins
         self.may_end = may_end
         self.taken: list[bytes] = []
+        self.writes = 0
 
     def lines(self, ended: Sequence[Ended]) -> list[bytes]:
         return [b"{}\n"] * len(ended)
@@ -27,6 +28,7 @@ class SlowSink:
         self.begins.set()
         await self.may_end.wait()
         self.taken += lines
+        self.writes += 1
 
     async def run(self) -> None:
         """Nothing is left to be done later."""
@@ -64,6 +66,21 @@ async def test_sink_that_hangs_holds_up_no_other() -> None:
     hangs.set()
     running.cancel()
     await asyncio.wait((running,))
+
+
+async def test_what_comes_together_is_written_at_once_and_requests_have_their_turn_meanwhile() -> None:
+    moves, turns = asyncio.Event(), 0
+    moves.set()
+    sink = SlowSink(asyncio.Event(), moves)
+    accounting = UsageAccounting([sink], Counters())
+    for _ in range(1000):
+        accounting.record(tally(), Outcome.OK, 11.0)
+    closing = asyncio.create_task(accounting.close())
+    while not closing.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert (len(sink.taken), sink.writes) == (1000, 1)
+    assert turns >= 4
 
 
 async def test_caller_whom_nobody_knows_is_no_record() -> None:

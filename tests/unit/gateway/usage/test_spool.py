@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from provisioner.gateway.usage.batch import BATCH_RECORDS
+from provisioner.gateway.usage.batch import BATCH_RECORDS, Batch
 from provisioner.gateway.usage.spool import Spool, SpoolFullError
 
 LINE = b'{"a":1}\n'
@@ -76,6 +76,30 @@ def test_beyond_its_bound_nothing_is_added_until_there_is_room(tmp_path: Path) -
     assert batch.records == 2
     spool.remove(batch)
     spool.append([LINE])
+
+
+def test_batch_that_has_its_id_keeps_it_and_nothing_else_comes_under_it(
+    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the disk takes a part of it only: a batch that may have been counted takes nothing new."""
+    spool.append([LINE])
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, text: write(descriptor, text[:3]))
+    with pytest.raises(OSError, match="a part only"):
+        spool.keep(Batch("mine", LINE + LINE[:-1]))
+    monkeypatch.undo()
+    spool.append([LINE])
+    spool.seal()
+    names = {path.stem for path in (tmp_path / "usage").iterdir() if path.stat().st_size}
+    assert len(names) == 2
+    assert "mine" not in names
+    spool.keep(Batch("mine", LINE + LINE[:-1]))
+    found: list[Batch] = []
+    while batch := spool.oldest():
+        found.append(batch)
+        spool.remove(batch)
+    assert found[2:] == [Batch("mine", LINE + LINE[:-1])]
+    assert [batch.records for batch in found] == [1, 1, 2]
 
 
 def test_line_that_a_lost_machine_wrote_in_part_is_left_out(spool: Spool, tmp_path: Path) -> None:
