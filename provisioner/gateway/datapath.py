@@ -6,7 +6,7 @@ One object per gateway, handed to every connection. The directory is replaced by
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from provisioner.gateway.replica.choice import Replicas
 from provisioner.gateway.replica.rescue import Rescue
 from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
+from provisioner.gateway.time_of_day import TimeOfDay
 from provisioner.gateway.usage.accounting import UsageAccounting
 
 IN_USE_SECONDS = 60.0
@@ -60,6 +61,9 @@ class DataPath:
 
     limits: Limits
     clock: Clock
+    time: Callable[[], float]
+    """The loop's."""
+    time_of_day: TimeOfDay
     naming: Naming
     stays: frozenset[bytes]
     """The names of a request's header fields that do not go on to a replica."""

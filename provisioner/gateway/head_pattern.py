@@ -6,9 +6,13 @@ again: `caller.repetition` knows callers' requests by it, `replica.familiar_head
 
 from __future__ import annotations
 
+from typing import Final
+
 _LENGTH = b"\r\ncontent-length: "
 LENGTH_DIGITS = 9
 """A longer length is left to the parser."""
+_ZERO: Final = 0x30
+_NINE: Final = 0x39
 
 
 class HeadPattern:
@@ -37,8 +41,11 @@ class HeadPattern:
         start = len(before)
         if data[:start] != before:
             return None
-        end = data.find(b"\r", start, start + LENGTH_DIGITS + 1)
-        digits = data[start:end]
-        if not (digits.isdigit() and data.startswith(after, end)):
-            return None
-        return int(digits), end + len(after)
+        end, length = start, 0
+        for digit in data[start : start + LENGTH_DIGITS]:
+            if not _ZERO <= digit <= _NINE:
+                break
+            length = 10 * length + digit - _ZERO
+            end += 1
+        body_start = end + len(after)
+        return (length, body_start) if end > start and data[end:body_start] == after else None

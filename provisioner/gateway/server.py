@@ -44,6 +44,7 @@ from provisioner.gateway.replica.routers import Routers
 from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
 from provisioner.gateway.standalone.source import StandaloneSource
+from provisioner.gateway.time_of_day import TimeOfDay
 from provisioner.gateway.usage.accounting import UsageAccounting
 from provisioner.gateway.usage.sinks import usage_sinks
 
@@ -116,6 +117,8 @@ class Gateway:
         return DataPath(
             limits=config.limits,
             clock=clock,
+            time=asyncio.get_running_loop().time,
+            time_of_day=TimeOfDay(clock),
             naming=Naming(random),
             stays=withheld_from_replica(claim_headers(config.queueing)),
             counters=counters,

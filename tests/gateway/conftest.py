@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -18,6 +18,7 @@ from yarl import URL
 
 from provisioner.domain.snapshot import Backend, Snapshot
 from provisioner.gateway import config as told
+from provisioner.gateway.caller.connection import CallerConnection
 from provisioner.gateway.server import Gateway, GatewayConfig, Limits, TlsFiles, start_gateway
 from tests.gateway.stub import (
     CREDENTIAL,
@@ -74,6 +75,11 @@ class Stage:
         """The configuration with another control plane."""
         assert self.config.control is not None
         return replace(self.config, control=replace(self.config.control, **changes))
+
+    @property
+    def connections(self) -> list[CallerConnection]:
+        """The open connections of customers."""
+        return [cast("CallerConnection", one) for one in self.gateway._path.connections]
 
     @property
     def snapshot_file(self) -> Path:

@@ -177,7 +177,7 @@ async def test_thousands_of_pipelined_requests_of_a_caller_that_does_not_read_ar
         writer.write(SMUGGLED * 1000)
         sent += len(SMUGGLED) * 1000
         await asyncio.sleep(0)
-    connection = next(iter(stage.gateway._path.connections))
+    connection = stage.connections[0]
     assert len(connection._unread) < 1_000_000
     assert len(connection._reader.ready) < 10_000
     writer.transport.abort()

@@ -52,7 +52,7 @@ async def test_slow_reader_keeps_its_slot_until_the_last_byte_is_copied(one_slot
     async with caller(stage) as (reader, _):
         await reader.readuntil(b"\r\n\r\n")
         async with caller(stage):
-            await until(lambda: any(one.is_slow for one in stage.gateway._path.connections))
+            await until(lambda: any(one.is_slow for one in stage.connections))
             read = 0
             while read < size:
                 assert len(stage.replica.received) == 1 or size - read < 8_000_000
@@ -78,7 +78,7 @@ async def test_caller_who_leaves_frees_its_place_at_once(one_slot: Stage, phase:
     async with caller(stage) as (_, first):
         await until(lambda: len(stage.replica.received) == 1)
         if phase == "slow":
-            await until(lambda: any(one.is_slow for one in stage.gateway._path.connections))
+            await until(lambda: any(one.is_slow for one in stage.connections))
         async with caller(stage) as (_, second):
             await until(lambda: sum(stage.gateway._path.waiting().values()) == 1)
             leaver = second if phase == "waiting" else first

@@ -107,7 +107,7 @@ async def test_slow_caller_slows_the_replica_and_costs_no_memory(stage: Stage) -
         before = sent
         await asyncio.sleep(0.2)
     assert sent < 40_000_000
-    connection = next(iter(stage.gateway._path.connections))
+    connection = stage.connections[0]
     assert connection._transport.get_write_buffer_size() < 2_000_000
     received = 1000
     while piece := await asyncio.wait_for(reader.read(1_000_000), 5):

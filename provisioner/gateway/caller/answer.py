@@ -7,14 +7,13 @@ once the replica's head is read; writes nothing itself. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from http import HTTPStatus
+from collections.abc import Sequence
 
+from provisioner.gateway.answer_head import AnswerHead
 from provisioner.gateway.caller.request import Request
 from provisioner.gateway.refusal import Refusal
 from provisioner.gateway.usage.answer import AnswerReader
 
-_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 _BODILESS = frozenset((204, 304))
 _COMMENT = b": keep-alive\n\n"
 
@@ -27,26 +26,23 @@ class Answer:
     def __init__(
         self,
         request: Request,
-        head: tuple[int, list[bytes], Mapping[bytes, bytes]],
+        head: AnswerHead,
         reader: AnswerReader,
         *,
         more_lines: Sequence[bytes],
         keep_alive: bool,
     ) -> None:
-        """`head` is status, lines and fields of the replica's head; `more_lines` are ours."""
-        status, lines, fields = head
-        self.status = status
+        """`more_lines` are ours."""
+        self.status = head.status
         self.bytes_out = 0
         self.has_begun = False
         self._reader = reader
         self._is_chunked = False
         self._trailers: Sequence[bytes] = ()
-        made = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, *lines]
-        made += (b"x-request-id: ", request.request_id, b"\r\n", *more_lines)
-        length = fields.get(b"content-length")
-        if length is not None:
-            made += (b"content-length: ", length, b"\r\n")
-        elif status not in _BODILESS:
+        made = [head.opening, b"x-request-id: ", request.request_id, b"\r\n", *more_lines]
+        if head.length is not None:
+            made += (b"content-length: ", head.length, b"\r\n")
+        elif head.status not in _BODILESS:
             if request.is_http_1_0:
                 keep_alive = False
             else:
@@ -65,13 +61,16 @@ class Answer:
         """Whether only the end of the connection tells the caller that the answer is complete."""
         return not self._is_chunked and not self.keep_alive
 
-    def next(self, body: Sequence[bytes]) -> bytes:
-        """What the caller gets of the next pieces of the body, the head before the first ones."""
+    def next(self, body: bytes) -> bytes:
+        """What the caller gets of the next piece of the body, the head before the first one."""
         return b"".join(self._framed(self._reader.read(body)))
 
-    def last(self, body: Sequence[bytes]) -> bytes:
-        """Likewise for the last pieces, with the end of the framing."""
-        pieces = self._framed((*self._reader.read(body), *self._reader.finish()))
+    def last(self, body: bytes) -> bytes:
+        """Likewise for the last piece, with the end of the framing."""
+        reader = self._reader
+        passed = reader.read(body)
+        held_back = reader.finish()
+        pieces = self._framed(passed + held_back if held_back else passed)
         if self._is_chunked:
             pieces += (b"0\r\n", *self._trailers, b"\r\n")
         return b"".join(pieces)
@@ -96,13 +95,13 @@ class Answer:
         event = b"event: error\ndata: " + refusal.body() + b"\n\n"
         return b"%x\r\n%b\r\n" % (len(event), event) if self._is_chunked else event
 
-    def _framed(self, body: Sequence[bytes]) -> list[bytes]:
+    def _framed(self, body: bytes) -> list[bytes]:
         pieces = [] if self.has_begun else self._head
         self.has_begun = True
-        size = sum(map(len, body))
+        size = len(body)
         self.bytes_out += size
         if not self._is_chunked:
-            pieces += body
+            pieces.append(body)
         elif size:
-            pieces += (b"%x\r\n" % size, *body, b"\r\n")
+            pieces += (b"%x\r\n" % size, body, b"\r\n")
         return pieces

@@ -51,7 +51,7 @@ class CallerConnection:
 
     def __init__(self, path: DataPath) -> None:
         self._path = path
-        self._loop = asyncio.get_running_loop()
+        self._time = path.time
         self._reader = RequestReader(path)
         self._request: Request | None = None
         self._exchange: Exchange | None = None
@@ -109,7 +109,7 @@ class CallerConnection:
         if self._exchange is not None:
             self._exchange.pause()
         else:
-            self._deadline = self._loop.time() + self._path.limits.silence_seconds
+            self._deadline = self._time() + self._path.limits.silence_seconds
 
     def resume_writing(self) -> None:
         """The caller has caught up."""
@@ -151,7 +151,7 @@ class CallerConnection:
 
     def wait_at_most(self, seconds: float) -> None:
         """Bounds the silence that begins now."""
-        self._deadline = self._loop.time() + seconds
+        self._deadline = self._time() + seconds
         if self._request is self._reader.pending:
             self._deadline = min(self._deadline, self._body_until)
 
@@ -219,7 +219,7 @@ class CallerConnection:
     def _serve(self, request: Request) -> None:
         self._request = request
         if request is self._reader.pending and self._phase is not _BODY:
-            self._body_until = self._loop.time() + self._path.limits.body_total_seconds
+            self._body_until = self._time() + self._path.limits.body_total_seconds
         self._phase = _ANSWER
         if request.refusal is not None:
             self.refuse(request.refusal)
@@ -268,7 +268,7 @@ class CallerConnection:
             self._exchange.continue_body()
 
     def _take_body(self, pending: Request) -> None:
-        now, limits = self._loop.time(), self._path.limits
+        now, limits = self._time(), self._path.limits
         if self._phase is not _BODY:
             self._body_until = now + limits.body_total_seconds
             if pending.expects_continue:
@@ -307,7 +307,7 @@ class CallerConnection:
             lines.append("connection: close")
         elif request is not None and request.is_http_1_0:
             lines.append("connection: keep-alive")
-        self._path.counters.answers[status] += 1
+        self._path.counters.count_answer(status)
         is_head = request is not None and request.method == b"HEAD"
         self._transport.write("\r\n".join((*lines, "", "")).encode() + (b"" if is_head else body))
         self.finish(keep_alive=keep_alive)
@@ -347,4 +347,4 @@ class CallerConnection:
         """Begins a wait of at most `seconds`; one that is going on keeps its deadline."""
         if self._phase is not phase or self._deadline == 0.0:
             self._phase = phase
-            self._deadline = self._loop.time() + seconds
+            self._deadline = self._time() + seconds

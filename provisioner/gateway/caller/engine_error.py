@@ -7,7 +7,7 @@ by `exchange` for an answer whose status says that it is an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from provisioner.gateway.refusal import Refusal, engine_error, upstream_auth
 
@@ -43,12 +43,11 @@ class EngineError:
         self._text = b""
         self._read_bytes = 0
 
-    def read(self, pieces: Sequence[bytes]) -> bool:
-        """Takes the next pieces; False when there is more than anybody would read."""
-        for piece in pieces:
-            self._read_bytes += len(piece)
-            if self._is_quoted and len(self._text) < _QUOTED_BYTES:
-                self._text = (self._text + piece)[:_QUOTED_BYTES]
+    def read(self, piece: bytes) -> bool:
+        """Takes the next piece; False when there is more than anybody would read."""
+        self._read_bytes += len(piece)
+        if self._is_quoted and len(self._text) < _QUOTED_BYTES:
+            self._text = (self._text + piece)[:_QUOTED_BYTES]
         return self._read_bytes <= _MOST_BYTES
 
     def refusal(self) -> Refusal:

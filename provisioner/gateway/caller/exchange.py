@@ -8,12 +8,12 @@ cancels the replica's work. `connection` makes one per request; it knows the con
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 from provisioner.domain.snapshot import Backend, Route
 from provisioner.domain.usage import Outcome
+from provisioner.gateway.answer_head import AnswerHead
 from provisioner.gateway.caller.answer import Answer
 from provisioner.gateway.caller.engine_error import EngineError, is_misleading
 from provisioner.gateway.caller.header import wants_trailers
@@ -37,7 +37,9 @@ from provisioner.gateway.replica.upstream import UpstreamConnection
 from provisioner.gateway.usage.answer import AnswerReader, answer_reader
 from provisioner.gateway.usage.tally import Tally
 
-_FOR_EVER = float("inf")
+_FOR_EVER: Final = float("inf")
+_OK: Final = Outcome.OK  # bound once: reading a member of an enum is slow on this path
+_FAILED: Final = Outcome.UPSTREAM_FAILED
 
 
 class Caller(Protocol):
@@ -80,7 +82,6 @@ class Exchange:
         "_has_copied",
         "_hold",
         "_is_settled",
-        "_loop",
         "_path",
         "_place",
         "_quiet_since",
@@ -89,6 +90,7 @@ class Exchange:
         "_route",
         "_sending",
         "_tally",
+        "_time",
     )
 
     _reader: AnswerReader
@@ -98,8 +100,9 @@ class Exchange:
         self._path = path
         self._caller = caller
         self._request = request
-        self._loop = asyncio.get_running_loop()
-        self._tally = Tally(path.clock.now(), self._loop.time(), request.access.key, request.target, request.request_id)
+        self._time = path.time
+        now = path.time()
+        self._tally = Tally(path.time_of_day.at(now), now, request.access.key, request.target, request.request_id)
         self._place: Place | None = None
         self._hold: Hold | None = None
         self._charge = NO_CHARGE
@@ -238,25 +241,26 @@ class Exchange:
         """None of the replicas can be reached; nothing was sent."""
         self._end_badly(upstream_broke(), Outcome.UPSTREAM_FAILED)
 
-    def begin_answer(self, status: int, lines: list[bytes], fields: Mapping[bytes, bytes]) -> None:
-        """Takes the head of the answer: the lines to pass on and the fields of interest, by lower-case name."""
-        path, request, tally = self._path, self._request, self._tally
-        tally.first_byte = self._loop.time()
-        if status >= 400 and is_misleading(status, fields):
-            self._engine_error = EngineError(status, fields)
+    def begin_answer(self, head: AnswerHead) -> None:
+        """Takes the head of the answer."""
+        path, request, tally, status = self._path, self._request, self._tally, head.status
+        tally.first_byte = self._time()
+        if status >= 400 and is_misleading(status, head.fields):
+            self._engine_error = EngineError(status, head.fields)
             return
         tally.status = status
-        path.counters.answers[status] += 1
-        self._reader = reader = answer_reader(status, fields, hides_usage=self._sending.has_asked_for_usage)
+        path.counters.count_answer(status)
+        hides_usage = self._sending.has_asked_for_usage and head.length is None  # one with a length passes whole
+        self._reader = reader = answer_reader(head.form, hides_usage=hides_usage)
         self._answer = Answer(
             request,
-            (status, lines, fields),
+            head,
             reader,
             more_lines=self._charge.lines,
             keep_alive=request.keep_alive and not path.is_draining and self._sending.upload is None,
         )
 
-    def relay(self, body: Sequence[bytes], *, complete: bool) -> None:
+    def relay(self, body: bytes, *, complete: bool) -> None:
         """Passes on at once what has arrived of the answer."""
         answer, caller = self._answer, self._caller
         if answer is None:
@@ -264,7 +268,7 @@ class Exchange:
             return
         if not complete:
             caller.wait_at_most(self._path.limits.silence_seconds)
-            self._quiet_since = self._loop.time()
+            self._quiet_since = self._time()
             caller.write(answer.next(body))
             self._note_first_token()
             return
@@ -311,7 +315,7 @@ class Exchange:
 
     def _note_first_token(self) -> None:
         if self._tally.first_token is None and self._reader.has_content:
-            self._tally.first_token = self._loop.time()
+            self._tally.first_token = self._time()
 
     def _upload_on(self, upload: Upload) -> None:
         limits, caller = self._path.limits, self._caller
@@ -330,7 +334,7 @@ class Exchange:
     def _has_begun_answer(self) -> bool:
         return self._answer is not None and self._answer.has_begun
 
-    def _read_engine_error(self, body: Sequence[bytes], *, complete: bool) -> None:
+    def _read_engine_error(self, body: bytes, *, complete: bool) -> None:
         error = self._engine_error
         if error is None or (error.read(body) and not complete):
             return
@@ -358,7 +362,7 @@ class Exchange:
             tally.tokens = tokens = self._reader.tokens
             if (used := (tokens.prompt or 0) + (tokens.completion or 0)) > 0:
                 self._path.allowances.spend(self._charge, used)
-        ended = self._loop.time()
+        ended = self._time()
         if tally.route is not None:
             self._path.last_used[tally.route.endpoint] = ended
         self._path.accounting.record(tally, outcome, ended)
@@ -371,7 +375,7 @@ class Exchange:
     def _end_well(self) -> None:
         answer = self._answer
         is_good = answer is not None and answer.status < 500
-        self._settle(Outcome.OK if is_good else Outcome.UPSTREAM_FAILED)
+        self._settle(_OK if is_good else _FAILED)
         self._caller.finish(keep_alive=answer is not None and answer.keep_alive)
 
     def _end_badly(self, refusal: Refusal, outcome: Outcome) -> None:

@@ -7,7 +7,7 @@ thing to us and another to a replica would reach what is not routed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
@@ -104,7 +104,7 @@ class Request:
     service: Service
     target: bytes
     trace_lines: Sequence[bytes]
-    withheld: Mapping[bytes, bytes]
+    withheld: dict[bytes, bytes]
 
     def again(self) -> Request:
         """Another request with the same header block; its names and its body are still to be set."""

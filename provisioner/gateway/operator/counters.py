@@ -24,8 +24,8 @@ def _is(meaning: str, *labels: str) -> dict[str, Any]:
 class Counters:
     """Counts since the start of the process."""
 
-    answers: Counter[int] = field(
-        default_factory=Counter,
+    answers: dict[int, int] = field(
+        default_factory=dict,
         metadata=_is("Answers by status, the engine's own and ours; 401 is always ours.", "status"),
     )
     upstream_failures: Counter[str] = field(
@@ -60,6 +60,10 @@ class Counters:
         metadata=_is("Requests without a healthy replica that have a fallback: sent, or why they were not.", "result"),
     )
     snapshots: int = field(default=0, metadata=_is("Snapshots taken into use."))
+
+    def count_answer(self, status: int) -> None:
+        """Counts an answer that has begun."""
+        self.answers[status] = self.answers.get(status, 0) + 1
 
 
 METRICS = tuple(

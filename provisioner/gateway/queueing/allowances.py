@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final
 
 from provisioner.domain.duration import go_duration
 from provisioner.domain.snapshot import Allowance, KeyDigest, Route, Snapshot
@@ -18,20 +18,21 @@ from provisioner.gateway.queueing.meter import Meter
 from provisioner.gateway.refusal import RefusedError, used_up
 
 HeaderLines = tuple[bytes, ...]
-"""Finished header lines, each with its line end."""
+"""The pieces of finished header lines, with their line ends."""
 
-_ONE = 1.0 - 1e-9
+_ONE: Final = 1.0 - 1e-9
 """What a request needs of each; what came back evenly may lack a rounding error."""
 
 
 class _Rate(Meter):
-    """So many requests, or tokens, a minute, and the lines that tell of them, but for what changes."""
+    """So many requests, or tokens, a minute, and what stands in the lines that tell of them before what is left and
+    between that and the time of its reset."""
 
-    __slots__ = ("form",)
+    __slots__ = ("before", "between")
 
     def __init__(self, unit: bytes, per_minute: float, now: float) -> None:
         super().__init__(per_minute, now)
-        self.form = _form(unit, per_minute)
+        self.before, self.between = _form(unit, per_minute)
 
 
 class _Account:
@@ -48,14 +49,17 @@ class _Account:
         self.tokens: _Rate | None = None
 
 
-class Charge(NamedTuple):
+class Charge:
     """A request that was let through: the `x-ratelimit-*` lines for its caller, and who pays for its tokens."""
 
-    lines: HeaderLines
-    accounts: Sequence[_Account]
+    __slots__ = ("accounts", "lines")
+
+    def __init__(self, lines: HeaderLines, accounts: Sequence[_Account]) -> None:
+        self.lines = lines
+        self.accounts = accounts
 
 
-NO_CHARGE = Charge((), ())
+NO_CHARGE: Final = Charge((), ())
 
 
 class Allowances:
@@ -140,7 +144,7 @@ class Allowances:
         if rate is None:
             return _Rate(unit, share, now)
         rate.resize(share, now)
-        rate.form = _form(unit, share)
+        rate.before, rate.between = _form(unit, share)
         return rate
 
 
@@ -152,27 +156,28 @@ def _tighter(known: _Rate | None, rate: _Rate | None, now: float) -> _Rate | Non
     return rate if known is None or free < known.free else known
 
 
-def _form(unit: bytes, per_minute: float) -> bytes:
+def _form(unit: bytes, per_minute: float) -> tuple[bytes, bytes]:
     """A rate as OpenAI tells it: how much is allowed and left, and when nothing of it is used any more."""
-    allowed = b"x-ratelimit-limit-%b: %d\r\n" % (unit, per_minute)
-    return allowed + b"x-ratelimit-remaining-%b: %%d\r\nx-ratelimit-reset-%b: %%b\r\n" % (unit, unit)
+    allowed = b"x-ratelimit-limit-%b: %d\r\nx-ratelimit-remaining-%b: " % (unit, per_minute, unit)
+    return allowed, b"\r\nx-ratelimit-reset-%b: " % unit
 
 
 def _lines(requests: _Rate | None, tokens: _Rate | None) -> HeaderLines:
     if requests is None:
-        return () if tokens is None else (_line(tokens),)
-    return (_line(requests),) if tokens is None else (_line(requests), _line(tokens))
+        return () if tokens is None else _lines_of(tokens)
+    return _lines_of(requests) if tokens is None else _lines_of(requests) + _lines_of(tokens)
 
 
-def _line(rate: _Rate) -> bytes:
+def _lines_of(rate: _Rate) -> HeaderLines:
     free, per_minute = rate.free, rate.per_minute
-    reset = _milliseconds(math.ceil((per_minute - free) * 60_000 / per_minute))
-    return rate.form % (int(free + 1e-9) if free > 0 else 0, reset)
+    left = int(free + 1e-9) if free > 0 else 0
+    reset = math.ceil((per_minute - free) * 60_000 / per_minute)
+    return (rate.before, str(left).encode(), rate.between, _milliseconds(reset))
 
 
 @lru_cache(maxsize=4096)
 def _milliseconds(number: int) -> bytes:
-    return go_duration(number / 1000).encode()
+    return go_duration(number / 1000).encode() + b"\r\n"
 
 
 def _refusal(requests: _Rate | None, tokens: _Rate | None) -> RefusedError:

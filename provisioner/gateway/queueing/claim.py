@@ -66,7 +66,7 @@ class Claims:
         self._key_names = {terms.tenant: terms.priority_key for terms in snapshot.tenants if terms.priority_key}
         self._background = {}
 
-    def read(self, key: KeyDigest, withheld: Mapping[bytes, bytes]) -> Claim:
+    def read(self, key: KeyDigest, withheld: dict[bytes, bytes]) -> Claim:
         """The claim of a request with `key`; `withheld` are the header fields that stay here, by lower-case name."""
         tenant = key.tenant
         token = withheld.get(self._identity)

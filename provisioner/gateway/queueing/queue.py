@@ -122,6 +122,7 @@ class Queue:
     def __init__(self, rules: Queueing) -> None:
         self._rules = rules
         self._loop = asyncio.get_running_loop()
+        self._time = self._loop.time
         self._gateways = 1
         self._terms: tuple[QueueGroup, ...] = ()
         self._sized: Mapping[str, QueueGroup] = {}
@@ -158,7 +159,7 @@ class Queue:
         if group is None:
             return _NO_QUEUE
         place = _Place(group, claim)
-        displaced = group.order.enter(place, self._loop.time())
+        displaced = group.order.enter(place, self._time())
         if not place.has_turn:
             self._contended.add(group)
             if displaced is place:

@@ -7,40 +7,37 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
+from provisioner.gateway.answer_head import AnswerHead
 from provisioner.gateway.head_pattern import HeadPattern
 
 
 class FamiliarHead:
-    """A header block to recognise, and what it means: `status`, and the `lines` that the caller gets."""
+    """A header block to recognise, and what it means."""
 
-    __slots__ = ("_fields", "_pattern", "lines", "status")
+    __slots__ = ("_head", "_pattern")
 
-    def __init__(self, pattern: HeadPattern, status: int, lines: bytes, fields: Mapping[bytes, bytes]) -> None:
+    def __init__(self, pattern: HeadPattern, head: AnswerHead) -> None:
         self._pattern = pattern
-        self._fields = fields
-        self.status = status
-        self.lines = [lines]
+        self._head = head
 
     @classmethod
-    def of(cls, data: bytes, status: int, lines: Sequence[bytes], fields: Mapping[bytes, bytes]) -> FamiliarHead | None:
-        """What to look for after an answer in `data`, which meant `lines` and `fields` to the parser.
+    def of(cls, data: bytes, head: AnswerHead) -> FamiliarHead | None:
+        """What to look for after an answer in `data`, whose head meant `head` to the parser.
 
         None unless `data` is a header block with a plain length and the whole body.
         """
         pattern = HeadPattern.of(data)
         if pattern is None:
             return None
-        made = cls(pattern, status, b"".join(lines), fields)
+        made = cls(pattern, head)
         return made if made.answer_in(data) is not None else None
 
-    def answer_in(self, data: bytes) -> tuple[Mapping[bytes, bytes], bytes] | None:
-        """The fields of interest and the body of the answer that `data` is; None when `data` must be parsed."""
+    def answer_in(self, data: bytes) -> tuple[AnswerHead, bytes] | None:
+        """The head and the body of the answer that `data` is; None when `data` must be parsed."""
         found = self._pattern.match(data)
         if found is None:
             return None
         length, body_start = found
         if length != len(data) - body_start:
             return None
-        return {**self._fields, b"content-length": b"%d" % length}, data[body_start:]
+        return self._head.again(length), data[body_start:]

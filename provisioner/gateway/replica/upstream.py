@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 import httptools
 
 from provisioner.domain.snapshot import Backend
+from provisioner.gateway.answer_head import AnswerHead
 from provisioner.gateway.caller.header import Field, response_lines, trailer_lines
 from provisioner.gateway.config import Limits
 from provisioner.gateway.operator.counters import Counters
@@ -28,12 +29,12 @@ _WRITTEN_APART_BYTES = 64 * 1024
 class Receiver(Protocol):
     """Who waits for the answer of a connection."""
 
-    def begin_answer(self, status: int, lines: list[bytes], fields: Mapping[bytes, bytes]) -> None:
-        """Takes the head of the answer: the lines to pass on and the fields of interest, by lower-case name."""
+    def begin_answer(self, head: AnswerHead) -> None:
+        """Takes the head of the answer."""
         ...
 
-    def relay(self, body: Sequence[bytes], *, complete: bool) -> None:
-        """Takes the next pieces of the answer's body, the head being known."""
+    def relay(self, body: bytes, *, complete: bool) -> None:
+        """Takes the next piece of the answer's body, the head being known."""
         ...
 
     def take_trailers(self, lines: Sequence[bytes]) -> None:
@@ -73,8 +74,8 @@ class UpstreamConnection:
         self._is_reusable = False
         self._ends_with_connection = False
         self._familiar: FamiliarHead | None = None
-        self._meaning: tuple[int, list[bytes], Mapping[bytes, bytes]] | None = None
-        """What the head means that the parser has read just now."""
+        self._head: AnswerHead | None = None
+        """What the parser has read just now."""
 
     def send(self, receiver: Receiver, head: Sequence[bytes], body: bytes | bytearray) -> None:
         """Sends one whole request on a connection that is open; `receiver` gets the answer."""
@@ -154,10 +155,10 @@ class UpstreamConnection:
         if is_beginning and self._familiar is not None and self._is_sent:
             answer = self._familiar.answer_in(data)
             if answer is not None:
-                fields, whole_body = answer
-                receiver.begin_answer(self._familiar.status, self._familiar.lines, fields)
+                head, whole_body = answer
+                receiver.begin_answer(head)
                 self._is_reusable = not self._has_unsent()
-                self._finish(receiver, (whole_body,))
+                self._finish(receiver, whole_body)
                 return
         try:
             self._parser.feed_data(data)
@@ -172,17 +173,18 @@ class UpstreamConnection:
             return
         if not self._is_head_read:
             return
-        body, self._body = self._body, []
+        pieces, self._body = self._body, []
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if not self._is_complete:
             receiver.relay(body, complete=False)
             return
-        if is_beginning and self._is_reusable and self._meaning is not None:
-            self._familiar = FamiliarHead.of(data, *self._meaning)
+        if is_beginning and self._is_reusable and self._head is not None:
+            self._familiar = FamiliarHead.of(data, self._head)
         self._finish(receiver, body)
 
-    def _finish(self, receiver: Receiver, body: Sequence[bytes]) -> None:
+    def _finish(self, receiver: Receiver, body: bytes) -> None:
         """Hands on the last of an answer; the connection is free for another one before, if it can be."""
-        self._receiver = self._meaning = None
+        self._receiver = self._head = None
         if self._is_reusable and self.is_open:
             if self._is_paused:
                 self.resume_reading()
@@ -199,7 +201,7 @@ class UpstreamConnection:
         if receiver is None:
             return
         if self._is_head_read and self._ends_with_connection and exc is None:
-            receiver.relay((), complete=True)
+            receiver.relay(b"", complete=True)
         else:
             receiver.upstream_failed("ConnectionLost")
 
@@ -227,9 +229,9 @@ class UpstreamConnection:
         length = withheld.get(b"content-length")
         self._is_head_read = True
         self._ends_with_connection = length is None and coding is None
-        self._meaning = status, lines, withheld
+        self._head = head = AnswerHead.of(status, lines, withheld)
         if self._receiver is not None:
-            self._receiver.begin_answer(status, lines, withheld)
+            self._receiver.begin_answer(head)
 
     def on_body(self, body: bytes) -> None:
         """Collects what this read holds of the body, without chunk framing."""
@@ -262,14 +264,14 @@ class Pool:
         self._limits = limits
         self._dialer = dialer
         self._counters = counters
-        self._loop = asyncio.get_running_loop()
+        self._time = asyncio.get_running_loop().time
         self._idle: dict[str, deque[UpstreamConnection]] = {}
         """By the replica's name, which is its own alone."""
 
     def take(self, backend: Backend) -> UpstreamConnection | None:
         """An unused open connection, the one used last; None when there is none."""
         idle = self._idle.get(backend.host)
-        oldest = self._loop.time() - self._limits.upstream_idle_seconds
+        oldest = self._time() - self._limits.upstream_idle_seconds
         while idle:
             connection = idle.pop()
             is_same = connection.backend is backend or connection.backend == backend
@@ -298,7 +300,7 @@ class Pool:
         if len(idle) >= self._limits.upstream_idle_connections:
             connection.abandon()
             return
-        connection.idle_since = self._loop.time()
+        connection.idle_since = self._time()
         idle.append(connection)
 
     def forget(self, connection: UpstreamConnection) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Protocol
 
 from provisioner.gateway.usage.event_stream import EventStream
@@ -23,11 +22,11 @@ class AnswerReader(Protocol):
     is_between_events: bool
     """Whether a comment may be put in now: the answer is a plain stream of events and the last one is complete."""
 
-    def read(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
-        """What the caller gets of the next pieces: they themselves, in nearly every case."""
+    def read(self, piece: bytes) -> bytes:
+        """What the caller gets of the next piece: the piece itself, in nearly every case."""
         ...
 
-    def finish(self) -> Sequence[bytes]:
+    def finish(self) -> bytes:
         """The answer is complete: what was held back and is the caller's after all."""
         ...
 
@@ -37,33 +36,33 @@ class _Unread:
     has_content = False
     is_between_events = False
 
-    def read(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
-        return pieces
+    def read(self, piece: bytes) -> bytes:
+        return piece
 
-    def finish(self) -> Sequence[bytes]:
-        return ()
+    def finish(self) -> bytes:
+        return b""
 
 
 _UNREAD = _Unread()
 
 
-def answer_reader(status: int, headers: Mapping[bytes, bytes], *, hides_usage: bool) -> AnswerReader:
-    """A reader for an answer with these headers (lower-case names); with `hides_usage` the gateway has asked for the
-    last chunk, which the caller did not want. What is compressed, or no success, passes unread; an answer whose length
-    is told already passes whole."""
-    if not 200 <= status < 300 or headers.get(b"content-encoding", b"identity").lower() != b"identity":
-        return _UNREAD
-    form = _form(headers.get(b"content-type", b""))
+Form = type[JsonAnswer | EventStream] | None
+"""Who reads an answer."""
+
+
+def form_of(status: int, fields: Mapping[bytes, bytes]) -> Form:
+    """Who reads an answer with this head (lower-case names): nobody what is compressed, or no success."""
+    if not 200 <= status < 300 or fields.get(b"content-encoding", b"identity").lower() != b"identity":
+        return None
+    content_type = fields.get(b"content-type", b"").lower()
+    if content_type.startswith(b"application/json"):
+        return JsonAnswer
+    return EventStream if content_type.startswith(b"text/event-stream") else None
+
+
+def answer_reader(form: Form, *, hides_usage: bool) -> AnswerReader:
+    """A reader for one answer; with `hides_usage` the gateway has asked for the last chunk of it, which the caller did
+    not want."""
     if form is JsonAnswer:
         return JsonAnswer()
-    if form is EventStream:
-        return EventStream(hides_usage=hides_usage and b"content-length" not in headers)
-    return _UNREAD
-
-
-@lru_cache(maxsize=256)
-def _form(content_type: bytes) -> type[JsonAnswer | EventStream] | None:
-    """Who reads answers of that type."""
-    if content_type.lower().startswith(b"application/json"):
-        return JsonAnswer
-    return EventStream if content_type.lower().startswith(b"text/event-stream") else None
+    return EventStream(hides_usage=hides_usage) if form is EventStream else _UNREAD

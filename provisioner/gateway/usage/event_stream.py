@@ -9,7 +9,6 @@ event that is not complete yet is held back then, as long as it may become that 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from pydantic_core import from_json
@@ -51,23 +50,21 @@ class EventStream:
         self._long: LongEvent | None = None
         """That event, once there is too much of it to be kept."""
 
-    def read(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
-        """The pieces, or what the caller gets of them."""
+    def read(self, piece: bytes) -> bytes:
+        """The piece, or what the caller gets of it."""
+        if not self._rest and piece.endswith(_EVENT_ENDS) and not self._may_tell(piece):
+            return piece
         passed: list[bytes] = []
-        for piece in pieces:
-            if not self._rest and piece.endswith(_EVENT_ENDS) and not self._may_tell(piece):
-                passed.append(piece)
-            else:
-                self._read_events(piece, passed)
-        return passed if self._hides_usage else pieces
+        self._read_events(piece, passed)
+        return b"".join(passed) if self._hides_usage else piece
 
-    def finish(self) -> Sequence[bytes]:
+    def finish(self) -> bytes:
         """What was held back: the end of the answer ends its last event."""
         rest, self._rest = bytes(self._rest), bytearray()
         passed: list[bytes] = []
         if rest:
             self._end_event(rest, passed)
-        return passed if self._hides_usage else ()
+        return b"".join(passed) if self._hides_usage else b""
 
     def _read_events(self, piece: bytes, passed: list[bytes]) -> None:
         rest = self._rest

@@ -6,8 +6,6 @@ members that matter are picked out of it. Made by `answer`. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pydantic_core import from_json
 
 from provisioner.gateway.usage.members import MemberScanner
@@ -33,32 +31,31 @@ class JsonAnswer:
         self._held_bytes = 0
         self._scanner: MemberScanner | None = None
 
-    def read(self, pieces: Sequence[bytes]) -> Sequence[bytes]:
-        """The pieces, as they are."""
+    def read(self, piece: bytes) -> bytes:
+        """The piece, as it is."""
         if self._scanner is not None:
-            for piece in pieces:
-                self._scanner.feed(piece)
-            return pieces
-        self._held += pieces
-        self._held_bytes += sum(map(len, pieces))
+            self._scanner.feed(piece)
+            return piece
+        self._held.append(piece)
+        self._held_bytes += len(piece)
         if self._held_bytes > _HELD_BYTES:
             self._scanner = MemberScanner(WANTED)
             self._scanner.feed(b"".join(self._held))
             self._held = []
-        return pieces
+        return piece
 
-    def finish(self) -> Sequence[bytes]:
+    def finish(self) -> bytes:
         """Nothing is held back; the tokens are known now."""
         if self._scanner is not None:
             self.tokens = told(message_of(self._scanner.found), NO_TOKENS)
-            return ()
+            return b""
         held = self._held[0] if len(self._held) == 1 else b"".join(self._held)
         answer = parse_plain(held)
         if answer is not None:
             self.tokens = told_plainly(answer)
         else:
             self._read_odd(held)
-        return ()
+        return b""
 
     def _read_odd(self, answer: bytes) -> None:
         """Reads one that has something else where the usual has what is of interest."""

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final
 
 from provisioner.domain.snapshot import Backend, KeyDigest, Route
 
 
-class Tokens(NamedTuple):
-    """What an engine told of one request; None where it told nothing."""
+class Tokens:
+    """What an engine told of one request; None where it told nothing. Never changed."""
 
-    prompt: int | None = None
-    completion: int | None = None
-    finish_reason: str | None = None
+    __slots__ = ("completion", "finish_reason", "prompt")
+
+    def __init__(
+        self, prompt: int | None = None, completion: int | None = None, finish_reason: str | None = None
+    ) -> None:
+        self.prompt = prompt
+        self.completion = completion
+        self.finish_reason = finish_reason
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokens) and (self.prompt, self.completion, self.finish_reason) == (
+            other.prompt,
+            other.completion,
+            other.finish_reason,
+        )
 
 
-NO_TOKENS = Tokens()
+NO_TOKENS: Final = Tokens()
 
 
 class Tally:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from provisioner.gateway.usage.answer import answer_reader
+from provisioner.gateway.usage.answer import answer_reader, form_of
 from provisioner.gateway.usage.members import MemberScanner, Path
 from provisioner.gateway.usage.tally import Tokens
 from provisioner.gateway.usage.told import WANTED
@@ -41,8 +41,8 @@ CUTS = st.lists(st.integers(0, 2**12), max_size=10) | st.just(list(range(2**12))
 
 def read(*pieces: bytes) -> Tokens:
     """What is known at the end of an answer that came in these pieces, which passed as they are."""
-    reader = answer_reader(200, {b"content-type": b"application/json"}, hides_usage=True)
-    assert [part for piece in pieces for part in reader.read((piece,))] == list(pieces)
+    reader = answer_reader(form_of(200, {b"content-type": b"application/json"}), hides_usage=True)
+    assert [reader.read(piece) for piece in pieces] == list(pieces)
     assert not reader.finish()
     assert not reader.is_between_events
     return reader.tokens
@@ -137,11 +137,11 @@ def test_embeddings_of_megabytes_are_read_and_never_held(usage_first: bool) -> N
     data = {"data": [{"embedding": [0.0123456789] * 4096, "index": number} for number in range(160)]}
     text = json.dumps({**usage, **data} if usage_first else {**data, **usage}).encode()
     assert len(text) > 8_000_000
-    reader = answer_reader(200, {b"content-type": b"application/json"}, hides_usage=False)
+    reader = answer_reader(form_of(200, {b"content-type": b"application/json"}), hides_usage=False)
     pieces = [text[at : at + 65_536] for at in range(0, len(text), 65_536)]
     tracemalloc.start()
     for piece in pieces:
-        reader.read((piece,))
+        reader.read(piece)
     reader.finish()
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -1,0 +1,41 @@
+"""The header block of a replica's answer, in the form in which all others need it.
+
+`replica.upstream` makes one per answer, from what its parser found or from an earlier one of its connection that said
+the same; `caller.exchange` passes it on. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+from provisioner.gateway.usage.answer import Form, form_of
+
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+
+
+class AnswerHead:
+    """`opening` is the status line and the lines that the caller gets, `fields` are those of interest by lower-case
+    name, `length` is what was told of the body's length, None when nothing was."""
+
+    __slots__ = ("fields", "form", "length", "opening", "status")
+
+    def __init__(
+        self, status: int, opening: bytes, fields: Mapping[bytes, bytes], length: bytes | None, form: Form
+    ) -> None:
+        self.status = status
+        self.opening = opening
+        self.fields = fields
+        self.length = length
+        self.form = form
+
+    @classmethod
+    def of(cls, status: int, lines: Sequence[bytes], fields: Mapping[bytes, bytes]) -> AnswerHead:
+        """The head with these lines to pass on and these fields of interest."""
+        status_line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+        opening = b"".join((status_line, *lines))
+        return cls(status, opening, fields, fields.get(b"content-length"), form_of(status, fields))
+
+    def again(self, length: int) -> AnswerHead:
+        """The same with another length."""
+        return AnswerHead(self.status, self.opening, self.fields, str(length).encode(), self.form)
