@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import resource
-import socket
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
@@ -18,8 +17,9 @@ from typing import Protocol, cast
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.decode_rate import DecodeRate
-from provisioner.domain.errors import InvariantError, RejectedError
+from provisioner.domain.errors import InvariantError
 from provisioner.domain.key import PRIORITY_PREFIX, priority_key
+from provisioner.gateway.address import address_refused
 from provisioner.gateway.body.memory import BodyMemory
 from provisioner.gateway.caller.connection import CallerConnection
 from provisioner.gateway.caller.handover import hand_over, is_shared, take_over
@@ -142,7 +142,7 @@ class Gateway:
     async def start(self) -> None:
         """Opens both listeners and begins to follow what there is to serve.
 
-        Raises `RejectedError` for settings that cannot be served and `OSError` for an address in use.
+        Raises `RejectedError` for settings that cannot be served and for an address that cannot be had.
         """
         config, loop = self._config, asyncio.get_running_loop()
         self._source.load()
@@ -159,13 +159,7 @@ class Gateway:
             )
         except OSError as error:
             await self._operator.close()
-            if isinstance(error, socket.gaierror):
-                raise RejectedError(
-                    f"listening for customers: there is no such address: {config.listen_host}",
-                    reason="BadSetting",
-                    hint="set LISTEN_ADDR to an address of this machine, or to :8080 for all of them",
-                ) from None
-            raise
+            raise address_refused("LISTEN_ADDR", config.listen_host, config.listen_port, error) from error
         take_over(self._server.sockets)
         self.port = int(self._server.sockets[0].getsockname()[1])
         self._probing = loop.create_task(self._probes.run())
@@ -247,7 +241,7 @@ def _derived_secrets(control: ControlPlane | None) -> Callable[[str], bytes | No
 async def start_gateway(config: GatewayConfig, *, clock: Clock, random: Random | None = None) -> Gateway:
     """A running gateway. It answers 503 until it has a snapshot, from the disk or from the control plane.
 
-    Raises `RejectedError` for TLS files that cannot be used and `OSError` for an address in use.
+    Raises `RejectedError` for TLS files that cannot be used and for an address that cannot be had.
     """
     gateway = Gateway(config, clock=clock, random=random or Random())  # noqa: S311 - names of requests, not secrets
     await gateway.start()

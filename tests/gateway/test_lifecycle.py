@@ -88,8 +88,23 @@ async def test_process_may_open_as_many_files_as_the_system_allows(stage: Stage)
 
 async def test_address_in_use_is_said_at_the_start(stage: Stage) -> None:
     """By anything but another gateway, which may take over."""
-    with pytest.raises(OSError, match="in use"):
-        await start_gateway(replace(stage.config, listen_port=stage.replica.port), clock=stage.clock)
+    taken = stage.replica.port
+    for setting, config in (
+        ("LISTEN_ADDR", replace(stage.config, listen_port=taken)),
+        ("ADMIN_ADDR", replace(stage.config, listen_port=0, admin_host="127.0.0.1", admin_port=taken)),
+    ):
+        with pytest.raises(RejectedError, match=f"{setting}: .*in use"):
+            await start_gateway(config, clock=stage.clock)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-name.invalid"])
+async def test_address_of_another_machine_is_said_at_the_start(stage: Stage, host: str) -> None:
+    for setting, config in (
+        ("LISTEN_ADDR", replace(stage.config, listen_host=host, admin_host=None)),
+        ("ADMIN_ADDR", replace(stage.config, admin_host=host)),
+    ):
+        with pytest.raises(RejectedError, match=setting):
+            await start_gateway(config, clock=stage.clock)
 
 
 async def test_unusable_tls_files_are_said_at_the_start(stage: Stage, tmp_path: Path) -> None:

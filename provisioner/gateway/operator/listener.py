@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from provisioner.gateway.address import address_refused
 from provisioner.gateway.operator.page import Pages
 
 
@@ -15,13 +16,17 @@ class OperatorListener:
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listens; the port in use is returned. Raises `OSError` when the address cannot be had."""
+        """Listens; the port in use is returned. Raises `RejectedError` when the address cannot be had."""
         app = web.Application()
         for path in self._pages:
             app.router.add_get(path.decode(), self._answer)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port, reuse_port=True).start()  # as the customers' address
+        try:
+            await web.TCPSite(self._runner, host, port, reuse_port=True).start()  # as the customers' address
+        except OSError as error:
+            await self.close()
+            raise address_refused("ADMIN_ADDR", host, port, error) from error
         return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
