@@ -174,13 +174,15 @@ async def test_keys_file_is_read_again_when_it_changes_and_kept_while_it_is_brok
         with caplog.at_level(logging.WARNING, logger="provisioner"):
             keys.write_text("tnt-secret-in-the-wrong-place")
             await until(lambda: stage.gateway._path.counters.snapshot_failures["KeysUnusable"] == 1)
-            keys.unlink()
+            aside = keys.rename(tmp_path / "aside")
             await until(lambda: stage.gateway._path.counters.snapshot_failures["KeysUnusable"] == 2)
+            aside.rename(keys)  # it looks as it did, and is read all the same
+            await until(lambda: stage.gateway._path.counters.snapshot_failures["KeysUnusable"] == 3)
         assert (await stage.chat("general", key="second")).status == 200
         assert "line 1" in caplog.text
         assert "tnt-secret" not in caplog.text
         metrics = (await stage.send("GET", "/metrics")).body.decode()
-        assert 'tenantry_gateway_snapshot_failures_total{reason="KeysUnusable"} 2' in metrics
+        assert 'tenantry_gateway_snapshot_failures_total{reason="KeysUnusable"} 3' in metrics
 
         keys.write_text(key_line("third"))
         await until(lambda: stage.gateway._path.counters.snapshots == 3)

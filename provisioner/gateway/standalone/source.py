@@ -76,7 +76,10 @@ class StandaloneSource:
                     self._stamp = stamp  # now, so that a broken file is not read again until it changes
                     self._use(await asyncio.to_thread(self._read, file))
                     self._trouble = ""
-            except (OSError, KeysError) as error:
+            except KeysError as error:
+                self._note_trouble(file, str(error))
+            except OSError as error:
+                self._stamp = None  # a file that can be read again may look as it did before
                 self._note_trouble(file, _told(error))
 
     def age(self) -> timedelta | None:
