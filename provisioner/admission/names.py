@@ -25,7 +25,7 @@ def check_names(draft: Draft, catalog: Catalog, site: Site, tenant_tiers: Collec
         yield unknown("tier", draft.tier, catalog.tiers)
     elif draft.tier is not None and tenant_tiers is not None and draft.tier not in tenant_tiers:
         message = f"reading tier: tenant `{draft.tenant}` may not use {shown(draft.tier)}"
-        hint = f"it may use: {', '.join(sorted(tenant_tiers)) or 'none'}"
+        hint = f"it may use: {', '.join(sorted(tenant_tiers))}; `tenantry tenant update {draft.tenant}` gives it others"
         yield Finding(reason="TierNotAllowed", message=message, field="tier", hint=hint)
     if draft.region is not None and draft.region not in site.regions:
         yield unknown("region", draft.region, site.regions)

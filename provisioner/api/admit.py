@@ -18,6 +18,7 @@ from provisioner.domain.errors import NotFoundError, RejectedError, RetryableErr
 from provisioner.domain.finding import Finding
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
+from provisioner.domain.tenant import Tenant
 from provisioner.endpoints.pool import check_pool
 
 
@@ -76,9 +77,15 @@ async def check_alias(plan: EndpointPlan, services: Services) -> tuple[Finding, 
 async def require_ready_tenant(name: str, services: Services) -> None:
     """Let a tenant pass whose projects exist. Raises RetryableError (`TenantNotReady`) while they are being made."""
     tenant = await services.store.tenants.find(name)
-    if tenant is not None and not tenant.ready:
+    if tenant is not None:
+        require_ready(tenant)
+
+
+def require_ready(tenant: Tenant) -> None:
+    """The same of a tenant that was read."""
+    if not tenant.ready:
         raise RetryableError(
-            f"creating endpoint: the tenant is not ready yet: {name}",
+            f"working for the tenant: it is not ready yet: {tenant.name}",
             reason="TenantNotReady",
             hint=f"wait for it with `tenantry operation wait {tenant.operation}`",
         )

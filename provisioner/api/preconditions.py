@@ -1,6 +1,7 @@
 """Changes on condition: a caller says which state of a thing it has read, and a change made of an older one is refused.
 
-The entity tag of an endpoint is the version of its row, which grows with every change, whoever makes it.
+The entity tag of an endpoint is the version of its row, which grows with every change, whoever makes it; that of a team
+or a tenant stands for what of it changes.
 """
 
 from __future__ import annotations
@@ -29,10 +30,15 @@ def entity_tag(endpoint: Endpoint) -> str:
 
 def require_match(endpoint: Endpoint, if_match: str | None) -> None:
     """Let a change pass that names no state, any, or the present one. ConflictError (`PreconditionFailed`)."""
+    require_state(endpoint.id, str(endpoint.version), if_match)
+
+
+def require_state(name: str, state: str, if_match: str | None) -> None:
+    """The same of anything that is called `name` and whose present state is this."""
     states = wanted_states(if_match)
-    if states is not None and str(endpoint.version) not in states:
+    if states is not None and state not in states:
         raise ConflictError(
-            f"changing `{endpoint.id}`: it was changed since the state that If-Match names",
+            f"changing `{name}`: it was changed since the state that If-Match names",
             reason="PreconditionFailed",
             hint="read it again, decide again, and send the new ETag",
         )

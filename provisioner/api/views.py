@@ -150,7 +150,7 @@ def operation_view(operation: Operation, endpoint: Endpoint | None, now: datetim
 def _response(operation: Operation) -> OperationResponse:
     if operation.verb in _REMOVING:
         return OperationResponse()
-    kind = "tenants" if operation.verb is Verb.TENANT_CREATE else "endpoints"
+    kind = f"{operation.verb.noun}s"
     return OperationResponse(resource=f"/v1/{kind}/{operation.subject}")
 
 

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from provisioner.cli.operation import IdempotencyOption, TimeoutOption, WaitOption, finish, new_idempotency_key
-from provisioner.cli.output import Format, OutputOption, print_json, print_table, print_text, say
+from provisioner.cli.operation import (
+    Following,
+    IdempotencyOption,
+    MatchOption,
+    TimeoutOption,
+    WaitOption,
+    finish,
+    new_idempotency_key,
+)
+from provisioner.cli.options import add_command
+from provisioner.cli.output import Format, OutputOption, print_fields, print_json, print_table, print_text, say
 from provisioner.cli.session import collect, send
 
 app = typer.Typer(name="tenant")
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the tenant.")]
 
 
 @app.command("create")
@@ -40,9 +52,43 @@ def create_tenant(
     finish(operation, wait=wait, timeout=timeout, output=output)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update(Following):
+    """What changes."""
+
+    name: NameArgument
+    tiers: Annotated[
+        list[str] | None, typer.Option("--tier", help="A tier it may use from now on; name each, or none to keep them.")
+    ] = None
+    display_name: Annotated[str | None, typer.Option("--display-name", help="Name for people.")] = None
+    if_match: MatchOption = None
+
+
+def update_tenant(options: Update) -> None:
+    """Give a tenant other tiers, or another name for people, and bring its projects up to date with their tiers.
+
+    What is not named stays. A tier that endpoints are on is not taken away.
+
+    Example: tenantry tenant update acme --tier dedicated --tier shared --wait
+    """
+    from provisioner.client import tenant_calls
+
+    call = tenant_calls.update_tenant(
+        options.name,
+        display_name=options.display_name,
+        tiers=options.tiers,
+        idempotency_key=options.key,
+        if_match=options.if_match,
+    )
+    options.finish(send(call))
+
+
+add_command(app, "update", Update, update_tenant)
+
+
 @app.command("offboard")
 def offboard_tenant(
-    name: Annotated[str, typer.Argument(help="Name of the tenant.")],
+    name: NameArgument,
     delete_endpoints: Annotated[
         bool, typer.Option("--delete-endpoints", help="Delete its endpoints first, instead of refusing.")
     ] = False,
@@ -63,7 +109,7 @@ def offboard_tenant(
 
 
 @app.command("priority-key")
-def show_priority_key(name: Annotated[str, typer.Argument(help="Name of the tenant.")]) -> None:
+def show_priority_key(name: NameArgument) -> None:
     """Print the key with which a tenant's programs sign claims of priority, the same each time.
 
     Example: tenantry tenant priority-key acme
@@ -71,6 +117,23 @@ def show_priority_key(name: Annotated[str, typer.Argument(help="Name of the tena
     from provisioner.client import tenant_calls
 
     print_text(send(tenant_calls.get_priority_key(name)).key)
+
+
+@app.command("show")
+def show_tenant(name: NameArgument, output: OutputOption = Format.TABLE) -> None:
+    """Show one tenant, with the etag for `--if-match`.
+
+    Example: tenantry tenant show acme
+    """
+    from provisioner.client import tenant_calls
+    from provisioner.client.call import tagged
+
+    found = send(tagged(tenant_calls.get_tenant(name)))
+    fields = {**found.value.model_dump(mode="json", by_alias=True), "etag": found.etag}
+    if output is Format.JSON:
+        print_json(fields)
+    else:
+        print_fields(fields)
 
 
 @app.command("list")

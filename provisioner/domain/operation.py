@@ -41,6 +41,7 @@ class Verb(StrEnum):
     """What an operation does. Each verb is a module with a tuple STEPS."""
 
     TENANT_CREATE = "tenant.create"
+    TENANT_UPDATE = "tenant.update"
     TENANT_OFFBOARD = "tenant.offboard"
     ENDPOINT_CREATE = "endpoint.create"
     ENDPOINT_WARM = "endpoint.warm"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,8 +15,8 @@ POOL_TENANT = "pool"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """One tenant. `tiers` are the tiers it may use; `ready` is said when every Project exists; one that is
-    `offboarding` takes no new endpoints and keys."""
+    """One tenant. `tiers` are the tiers it may use, and until an update is through, those that may have Projects
+    too; `ready` is said when every Project exists; one that is `offboarding` takes no new endpoints and keys."""
 
     name: str
     display_name: str
@@ -23,6 +25,12 @@ class Tenant:
     operation: OperationId
     ready: bool = False
     offboarding: bool = False
+
+    @property
+    def state(self) -> str:
+        """Stands for everything of it that changes: another text after each change."""
+        told = json.dumps([self.display_name, self.tiers, self.operation, self.ready, self.offboarding])
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def project_name(tenant: str, tier: str) -> str:

@@ -43,7 +43,7 @@ def _allowed(spec: Mapping[str, Any], plan: EndpointPlan) -> Iterable[Finding]:
     templates, node_types = spec.get("allowedTemplates"), spec.get("allowedNodeTypes")
     wanted = plan.capacity.node_type
     names = {str(entry.get("name")) for entry in templates or () if entry.get("kind") == "VirtualClusterTemplate"}
-    hint = "bring the project's allowedTemplates and allowedNodeTypes up to date with the tier"
+    hint = f"bring its projects up to date with their tiers: `tenantry tenant update {plan.tenant}`"
     if templates is not None and not names & {"*", plan.placement.template}:
         message = f"project `{plan.placement.project}` does not allow template: {plan.placement.template}"
         yield Finding(reason="TemplateNotAllowed", message=message, field="tier", hint=hint)

@@ -11,6 +11,7 @@ from provisioner.domain.errors import ConflictError
 from provisioner.domain.operation import Operation, Verb
 
 NOT_CANCELLABLE: Mapping[Verb, str] = {
+    Verb.TENANT_UPDATE: "wait for it, then ask for the tiers that it had",
     Verb.TENANT_OFFBOARD: "what it has removed cannot be brought back; it goes on until nothing is left",
     Verb.ENDPOINT_DELETE: "what it has removed cannot be brought back; it goes on until nothing is left",
     Verb.ENDPOINT_RECLAIM: "what it has removed cannot be brought back; it goes on until nothing is left",

@@ -27,6 +27,7 @@ from provisioner.store.offboarding import mark_offboarding, require_staying
 from provisioner.store.rows import columns_of, endpoint_from, operation_columns, tenant_from, value_or_error
 from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
 from provisioner.store.teams import require_team
+from provisioner.store.tenant_updates import begin_update, require_tier
 
 _GIVING_UP = (Verb.ENDPOINT_DELETE, Verb.ENDPOINT_RECLAIM)
 
@@ -42,10 +43,13 @@ async def insert_operation(
     digests = ("", "")
     if tenant is not None and operation.verb is Verb.TENANT_OFFBOARD:
         digests = await mark_offboarding(connection, tenant)
+    elif tenant is not None and operation.verb is Verb.TENANT_UPDATE:
+        digests = await begin_update(connection, operation, tenant)
     elif tenant is not None:
         digests = await _save_unready_tenant(connection, tenant)
     if endpoint is not None and operation.verb is Verb.ENDPOINT_CREATE:
         await require_staying(connection, endpoint.tenant)
+        await require_tier(connection, endpoint.tenant, endpoint.plan.tier)
     if endpoint is not None and (team := _new_team(endpoint, operation.verb)):
         await require_team(connection, endpoint.tenant, team)
     await connection.execute(insert(OPERATIONS).values({**operation_columns(operation), **waits}))
@@ -99,7 +103,7 @@ async def explain(
             hint=f"wait for it with `tenantry operation wait {open_one}`",
         )
     if tenant is not None and await connection.scalar(select(TENANTS.c.name).where(TENANTS.c.name == tenant.name)):
-        return _name_taken("tenant", tenant.name)
+        return _name_taken("tenant", tenant.name, f"; `tenantry tenant update {tenant.name}` changes the one there is")
     if endpoint is not None:
         if operation.verb is Verb.ENDPOINT_CREATE and await connection.scalar(
             select(ENDPOINTS.c.id).where(ENDPOINTS.c.id == endpoint.id)
@@ -126,9 +130,9 @@ def unknown_tenant(name: str) -> NotFoundError:
     )
 
 
-def _name_taken(noun: str, name: str) -> RejectedError:
+def _name_taken(noun: str, name: str, other_way: str = "") -> RejectedError:
     return RejectedError(
-        f"naming the {noun}: the name is taken: {name}", reason="NameTaken", hint="choose another name"
+        f"naming the {noun}: the name is taken: {name}", reason="NameTaken", hint=f"choose another name{other_way}"
     )
 
 

@@ -59,7 +59,9 @@ class SqlTenants:
         """See TenantStore."""
         async with self._database.write() as connection:
             await hold(connection, operation, fence, now=self._clock.now())
-            statement = update(TENANTS).where(TENANTS.c.name == tenant.name).values(ready=tenant.ready)
+            statement = (
+                update(TENANTS).where(TENANTS.c.name == tenant.name).values(ready=tenant.ready, tiers=tenant.tiers)
+            )
             if (await connection.execute(statement)).rowcount == 0:
                 raise unknown_tenant(tenant.name)
 

@@ -11,24 +11,17 @@ from dataclasses import replace
 from provisioner.domain.errors import NotFoundError, RejectedError, RetryableError
 from provisioner.domain.tenant import Tenant, project_name
 from provisioner.operations.step import Done, Step, Wait
-from provisioner.platform.interface import ObjectRef
-from provisioner.platform.kinds import NAMESPACE, PROJECT
+from provisioner.tenants.projects import apply_projects, find_missing, remove_projects, waiting, waiting_out
 from provisioner.tenants.world import TenantAttempt, World
-
-_LOOK_AGAIN_SECONDS = 1.0
 
 
 async def ensure_projects(attempt: TenantAttempt) -> Done | Wait:
     """Every Project is applied."""
-    world, tenant = attempt.world, await _load(attempt)
+    tenant = await _load(attempt)
     try:
-        for control_plane in world.site.control_planes:
-            cluster = world.bootstrap.control_plane(control_plane)
-            for tier in tenant.tiers:
-                await attempt.guard()
-                await cluster.apply(world.pack.project(tenant.name, tier), kind=PROJECT, fence=attempt.fence)
+        await apply_projects(attempt, tenant.tiers)
     except RetryableError as error:
-        return _wait(error)
+        return waiting_out(error)
     return Done({"projects": [project_name(tenant.name, tier) for tier in tenant.tiers]})
 
 
@@ -36,13 +29,11 @@ async def confirm(attempt: TenantAttempt) -> Done | Wait:
     """The runtime key sees every Project and the Platform has made its namespace; the tenant is ready."""
     world, tenant = attempt.world, await _load(attempt)
     try:
-        missing = await _missing(world, tenant)
+        missing = await find_missing(world, tenant.name, tenant.tiers)
     except RetryableError as error:
-        return _wait(error)
+        return waiting_out(error)
     if missing:
-        return Wait(
-            reason="ProjectPending", message=f"not there yet: {missing}", retry_after_seconds=_LOOK_AGAIN_SECONDS
-        )
+        return waiting("ProjectPending", f"not there yet: {missing}")
     if not tenant.ready:
         ready = replace(tenant, ready=True)
         await world.store.tenants.save(ready, operation=attempt.operation.id, fence=attempt.fence)
@@ -69,21 +60,14 @@ async def cancel_close(attempt: TenantAttempt) -> Done | Wait:
 
 async def cancel_projects(attempt: TenantAttempt) -> Done | Wait:
     """Every Project that was made is gone."""
-    world, tenant = attempt.world, await attempt.world.store.tenants.find(attempt.operation.subject)
+    tenant = await attempt.world.store.tenants.find(attempt.operation.subject)
     if tenant is None:
         return Done()
     try:
-        for control_plane in world.site.control_planes:
-            cluster = world.bootstrap.control_plane(control_plane)
-            for tier in tenant.tiers:
-                await attempt.guard()
-                await cluster.delete(ObjectRef(PROJECT, project_name(tenant.name, tier)), fence=attempt.fence)
-        left = await _left(world, tenant)
+        left = await remove_projects(attempt, tenant.tiers)
     except RetryableError as error:
-        return _wait(error)
-    if left:
-        return Wait(reason="Reclaiming", message=f"still there: {left}", retry_after_seconds=_LOOK_AGAIN_SECONDS)
-    return Done()
+        return waiting_out(error)
+    return waiting("Reclaiming", f"still there: {left[0]}") if left else Done()
 
 
 async def cancel_row(attempt: TenantAttempt) -> Done | Wait:
@@ -102,34 +86,6 @@ async def _load(attempt: TenantAttempt) -> Tenant:
     if tenant is None:
         raise NotFoundError(f"creating a tenant: no such tenant: {attempt.operation.subject}")
     return tenant
-
-
-async def _missing(world: World, tenant: Tenant) -> str | None:
-    for control_plane in world.site.control_planes:
-        cluster = world.clusters.control_plane(control_plane)
-        for tier in tenant.tiers:
-            project = project_name(tenant.name, tier)
-            namespace = f"{world.site.project_namespace_prefix}{project}"
-            if await cluster.get(ObjectRef(PROJECT, project)) is None:
-                return f"project {project} in {control_plane}"
-            if await cluster.get(ObjectRef(NAMESPACE, namespace)) is None:
-                return f"namespace {namespace} in {control_plane}"
-    return None
-
-
-async def _left(world: World, tenant: Tenant) -> str | None:
-    for control_plane in world.site.control_planes:
-        cluster = world.bootstrap.control_plane(control_plane)
-        for tier in tenant.tiers:
-            project = project_name(tenant.name, tier)
-            if await cluster.get(ObjectRef(PROJECT, project)) is not None:
-                return f"project {project} in {control_plane}"
-    return None
-
-
-def _wait(error: RetryableError) -> Wait:
-    pause = error.retry_after_seconds or _LOOK_AGAIN_SECONDS
-    return Wait(reason=error.reason, message=error.message, retry_after_seconds=pause)
 
 
 STEPS: tuple[Step[World], ...] = (

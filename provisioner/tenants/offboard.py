@@ -9,16 +9,13 @@ from __future__ import annotations
 from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import ConflictError, NotFoundError, RetryableError
 from provisioner.domain.origin import Origin
-from provisioner.domain.tenant import Tenant, project_name
 from provisioner.operations.step import Done, Step, Wait
-from provisioner.platform.interface import ObjectRef
-from provisioner.platform.kinds import NAMESPACE, PROJECT
+from provisioner.tenants.projects import remove_projects, waiting, waiting_out
 from provisioner.tenants.world import TenantAttempt, World
 
 DEADLINE_SECONDS = 4 * 3600.0
 """Many endpoints, each with nodes to be given back."""
 
-_LOOK_AGAIN_SECONDS = 1.0
 _SHOWN = 5
 
 
@@ -31,7 +28,7 @@ async def delete_endpoints(attempt: TenantAttempt) -> Done | Wait:
     if not endpoints:
         return Done()
     told = [f"{endpoint.name} ({endpoint.reason or endpoint.phase})" for endpoint in endpoints]
-    return _waiting("DeletingEndpoints", f"endpoints left: {_listed(told)}")
+    return waiting("DeletingEndpoints", f"endpoints left: {_listed(told)}")
 
 
 async def revoke_keys(attempt: TenantAttempt) -> Done | Wait:
@@ -43,22 +40,20 @@ async def revoke_keys(attempt: TenantAttempt) -> Done | Wait:
             await world.store.keys.revoke(key.id, now)
     snapshot = await world.store.snapshots.current()
     if snapshot and any(key.tenant == attempt.operation.subject for key in snapshot.keys):
-        return _waiting("SnapshotPending", "the route directory still holds keys of the tenant")
+        return waiting("SnapshotPending", "the route directory still holds keys of the tenant")
     return Done()
 
 
-async def remove_projects(attempt: TenantAttempt) -> Done | Wait:
+async def remove_every_project(attempt: TenantAttempt) -> Done | Wait:
     """Every Project and its namespace are gone."""
-    world, tenant = attempt.world, await attempt.world.store.tenants.find(attempt.operation.subject)
+    tenant = await attempt.world.store.tenants.find(attempt.operation.subject)
     if tenant is None:
         return Done()
-    left: list[str] = []
     try:
-        for control_plane in world.site.control_planes:
-            left += await _remove_projects(attempt, tenant, control_plane)
+        left = await remove_projects(attempt, tenant.tiers)
     except RetryableError as error:
-        return _waiting(error.reason, error.message)
-    return _waiting("Reclaiming", f"still there: {_listed(left)}") if left else Done({"leftovers": 0})
+        return waiting_out(error)
+    return waiting("Reclaiming", f"still there: {_listed(left)}") if left else Done({"leftovers": 0})
 
 
 async def remove_row(attempt: TenantAttempt) -> Done | Wait:
@@ -98,26 +93,6 @@ async def _delete(attempt: TenantAttempt, endpoint: Endpoint) -> None:
         return  # it is being reclaimed, or gone: the next look tells
 
 
-async def _remove_projects(attempt: TenantAttempt, tenant: Tenant, control_plane: str) -> list[str]:
-    """Ask for it with the bootstrap key, and say what the runtime key still sees."""
-    world, seen = attempt.world, attempt.world.clusters.control_plane(control_plane)
-    left = []
-    for tier in tenant.tiers:
-        project = project_name(tenant.name, tier)
-        namespace = f"{world.site.project_namespace_prefix}{project}"
-        await attempt.guard()
-        await world.bootstrap.control_plane(control_plane).delete(ObjectRef(PROJECT, project), fence=attempt.fence)
-        if await seen.get(ObjectRef(PROJECT, project)) is not None:
-            left.append(f"project {project} in {control_plane}")
-        elif await seen.get(ObjectRef(NAMESPACE, namespace)) is not None:
-            left.append(f"namespace {namespace} in {control_plane}")
-    return left
-
-
-def _waiting(reason: str, message: str) -> Wait:
-    return Wait(reason=reason, message=message, retry_after_seconds=_LOOK_AGAIN_SECONDS)
-
-
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
@@ -126,6 +101,6 @@ def _listed(names: list[str]) -> str:
 STEPS: tuple[Step[World], ...] = (
     Step(name="delete_endpoints", run=delete_endpoints),
     Step(name="revoke_keys", run=revoke_keys),
-    Step(name="remove_projects", run=remove_projects),
+    Step(name="remove_projects", run=remove_every_project),
     Step(name="remove_row", run=remove_row),
 )

@@ -1,4 +1,4 @@
-"""Builds the rows that the API stores when a tenant is asked for or given up. Pure: time and ids come in."""
+"""Builds the rows that the API stores when a tenant is asked for, changed or given up. Pure: time and ids come in."""
 
 from __future__ import annotations
 
@@ -21,6 +21,16 @@ def new_create(
     now = operation.created_at
     tenant = Tenant(name=name, display_name=display_name, tiers=tuple(tiers), created_at=now, operation=operation.id)
     return operation, tenant
+
+
+def new_update(
+    tenant: Tenant, *, display_name: str, tiers: Sequence[str], origin: Origin, clock: Clock, ids: Ids
+) -> tuple[Operation, Tenant]:
+    """The pending operation and the tenant's row as it is wanted. `kept` are the tiers that it has before and after."""
+    kept = [tier for tier in tiers if tier in tenant.tiers]
+    asked = {"name": tenant.name, "displayName": display_name, "tiers": list(tiers), "kept": kept}
+    operation = _operation(Verb.TENANT_UPDATE, tenant.name, asked, origin=origin, clock=clock, ids=ids)
+    return operation, replace(tenant, display_name=display_name, tiers=tuple(tiers), operation=operation.id)
 
 
 def new_offboard(tenant: Tenant, *, origin: Origin, clock: Clock, ids: Ids) -> tuple[Operation, Tenant]:

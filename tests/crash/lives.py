@@ -81,6 +81,7 @@ async def _warm(laptop: Installation) -> OperationId:
 
 LIVES: Mapping[Verb, Callable[[Path], Awaitable[Start]]] = {
     Verb.TENANT_CREATE: tenant_lives.creating,
+    Verb.TENANT_UPDATE: tenant_lives.changing,
     Verb.TENANT_OFFBOARD: tenant_lives.leaving,
     Verb.ENDPOINT_CREATE: _endpoint(Installation.submit_create),
     Verb.ENDPOINT_DELETE: _endpoint(_delete),

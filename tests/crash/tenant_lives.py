@@ -14,7 +14,7 @@ from provisioner.domain.operation import OperationState
 from provisioner.endpoints.submit import new_delete
 from provisioner.platform.kinds import NAMESPACE, PROJECT
 from provisioner.store.sql import open_store
-from provisioner.tenants.submit import new_create, new_offboard
+from provisioner.tenants.submit import new_create, new_offboard, new_update
 from provisioner.tenants.verbs import tenant_verbs
 from provisioner.tenants.world import World
 from tests.crash.endpoint_lives import MortalClusters, mortal_store
@@ -35,6 +35,24 @@ async def creating(folder: Path) -> Start:
     await before.operations.submit(operation, tenant=row)
     await before.close()
     return _lives(folder, operation.id, ())
+
+
+async def changing(folder: Path) -> Start:
+    """Lives that begin with tenant acme, which is to have another tier in the place of one."""
+    before = await open_store(f"sqlite:///{folder}/tenant.sqlite", clock=SteppedClock())
+    made, row = replace(tenant_operation(), state=OperationState.SUCCEEDED), tenant(tiers=TIERS, ready=True)
+    await before.operations.submit(made, tenant=row)
+    operation, changed = new_update(
+        row,
+        display_name="Acme Inc.",
+        tiers=("dedicated", "partitioned"),
+        origin=origin("change"),
+        clock=SteppedClock(),
+        ids=CountingIds(),
+    )
+    await before.operations.submit(operation, tenant=changed)
+    await before.close()
+    return _lives(folder, operation.id, TIERS)
 
 
 async def leaving(folder: Path) -> Start:

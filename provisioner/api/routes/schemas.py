@@ -12,7 +12,7 @@ from provisioner.admission.fallback import FallbackForm
 from provisioner.admission.form import RequestForm
 from provisioner.admission.key import KeyForm
 from provisioner.admission.team import TeamChangeForm, TeamForm
-from provisioner.admission.tenant import TenantForm
+from provisioner.admission.tenant import TenantChangeForm, TenantForm
 from provisioner.admission.verbs import DrainForm, EmptyForm, RotateKeyForm
 from provisioner.wire.problem import CONTENT_TYPE, Problem
 
@@ -30,6 +30,7 @@ _FORMS: tuple[type[BaseModel], ...] = (
     ScaleForm,
     TeamChangeForm,
     TeamForm,
+    TenantChangeForm,
     TenantForm,
     UpdateForm,
 )

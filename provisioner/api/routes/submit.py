@@ -15,6 +15,7 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import OperationId
 from provisioner.domain.operation import Operation, OperationState
 from provisioner.domain.origin import KEPT_DAYS, Origin
+from provisioner.domain.tenant import Tenant
 from provisioner.store.interface.operations import OperationStore
 
 _KEY_RULE = f"1 to 128 visible ASCII characters; known for {KEPT_DAYS} days, then it stands for a new request"
@@ -49,10 +50,10 @@ def origin_of(request: Request, idempotency_key: str, meaning: Any) -> Origin:
     )
 
 
-async def find_going_on(wanted: Operation, endpoint: Endpoint, operations: OperationStore) -> Operation | None:
+async def find_going_on(wanted: Operation, subject: Endpoint | Tenant, operations: OperationStore) -> Operation | None:
     """The open operation that does just what is wanted, if one does: it is answered again. Whatever else is asked for
     meanwhile is refused with its id."""
-    current = await operations.get(endpoint.operation)
+    current = await operations.get(subject.operation)
     if current.state.is_final or current.state is OperationState.CANCELLING:
         return None
     return current if (current.verb, current.request) == (wanted.verb, wanted.request) else None

@@ -1,4 +1,4 @@
-"""Customers of the provider: made, listed, off-boarded."""
+"""Customers of the provider: made, listed, changed, off-boarded."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
-from provisioner.admission.tenant import TenantForm, admit_tenant
+from provisioner.admission.tenant import (
+    TenantChangeForm,
+    TenantForm,
+    TenantRequest,
+    admit_tenant,
+    admit_tenant_change,
+)
+from provisioner.api.admit import require_ready
 from provisioner.api.body import read_json
 from provisioner.api.credentials import ServicesDependency, require
 from provisioner.api.find import find_tenant, require_tenant
+from provisioner.api.preconditions import IfMatch, require_state
 from provisioner.api.readable import readable
 from provisioner.api.routes.parameters import PagingQuery, cursor_of
-from provisioner.api.routes.schemas import body_of
-from provisioner.api.routes.submit import IdempotencyKey, origin_of, point_to
+from provisioner.api.routes.schemas import UNCHANGED, body_of
+from provisioner.api.routes.submit import IdempotencyKey, find_going_on, origin_of, point_to
 from provisioner.api.services import Services
 from provisioner.api.views import operation_view
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.audit import AuditEvent
 from provisioner.domain.errors import ConflictError
 from provisioner.domain.operation import Operation, Verb
+from provisioner.domain.origin import Origin
 from provisioner.domain.tenant import Tenant
-from provisioner.tenants.submit import new_create, new_offboard
+from provisioner.tenants.submit import new_create, new_offboard, new_update
 from provisioner.wire.operation import OperationView
 from provisioner.wire.page import Page
 from provisioner.wire.tenant import PriorityKeyView, TenantView
@@ -66,6 +75,43 @@ async def create_tenant(
     services.wake_worker()
     point_to(response, submitted.operation.id)
     return operation_view(submitted.operation, None, services.clock.now())
+
+
+@router.get("/tenants/{tenant}", responses=UNCHANGED)
+async def get_tenant(
+    tenant: str,
+    response: Response,
+    services: ServicesDependency,
+    caller: Annotated[Principal, require(Scope.TENANTS_READ)],
+) -> TenantView:
+    """One tenant, with an `ETag` for changes on condition."""
+    found = await find_tenant(tenant, services.store, caller)
+    response.headers["ETag"] = f'"{found.state}"'
+    return TenantView.model_validate(found)
+
+
+@router.patch("/tenants/{tenant}", status_code=202, openapi_extra=body_of(TenantChangeForm))
+async def update_tenant(
+    tenant: str,
+    request: Request,
+    response: Response,
+    services: ServicesDependency,
+    caller: Annotated[Principal, require(Scope.TENANTS_WRITE)],
+    idempotency_key: IdempotencyKey,
+    if_match: IfMatch = None,
+) -> OperationView:
+    """Give a tenant other tiers, or another name for people; what the body leaves out stays, and its projects are
+    brought up to date with their tiers. 409 `TierInUse` while endpoints are on a tier that it would lose. Asked for
+    again while it goes on, the same operation is answered."""
+    raw, found = await read_json(request), await find_tenant(tenant, services.store, caller)
+    origin = origin_of(request, idempotency_key, raw)
+    current = await services.store.operations.find_repeated(tenant, origin)
+    if current is None:
+        require_state(tenant, found.state, if_match)
+        wanted = admit_tenant_change(raw, found, catalog=services.catalog, site=services.site)
+        current = await _submitted_update(found, wanted, origin, services)
+    point_to(response, current.id)
+    return operation_view(current, None, services.clock.now())
 
 
 @router.get("/tenants/{tenant}/priority-key")
@@ -119,6 +165,25 @@ async def offboard_tenant(
         services.wake_worker()
     point_to(response, current.id)
     return operation_view(current, None, services.clock.now())
+
+
+async def _submitted_update(tenant: Tenant, wanted: TenantRequest, origin: Origin, services: Services) -> Operation:
+    """The operation: one that does the same and goes on, or the new one."""
+    require_ready(tenant)
+    operation, changed = new_update(
+        tenant,
+        display_name=wanted.display_name,
+        tiers=wanted.tiers,
+        origin=origin,
+        clock=services.clock,
+        ids=services.ids,
+    )
+    operations = services.store.operations
+    if known := await find_going_on(operation, tenant, operations):
+        return known
+    submitted = await operations.submit(operation, tenant=changed)
+    services.wake_worker()
+    return submitted.operation
 
 
 async def _offboarding(name: str, tenant: Tenant | None, services: Services) -> Operation | None:

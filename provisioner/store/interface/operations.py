@@ -58,7 +58,9 @@ class OperationStore(Protocol):
         (`OperationInProgress`) that names the first, but a delete ends an open change (cancelled, `Superseded`). Every
         change but that is made of the row as it was read: ConflictError (`EndpointChanged`) where it has another
         version by now. A tenant whose creation failed may be submitted again; of one that is off-boarded the row is
-        marked, and whatever is new of it raises ConflictError (`TenantOffboarding`). NotFoundError: `TenantUnknown`,
+        marked, and whatever is new of it raises ConflictError (`TenantOffboarding`). One that is updated keeps the
+        tiers it loses until the end: ConflictError (`TierInUse`) while endpoints are on them, and (`TenantChanging`)
+        for a new endpoint on a tier that comes or goes. NotFoundError: `TenantUnknown`,
         or no such endpoint. RetryableError (`TooManyKeys`): a rotation makes a key as `KeyStore.make` does.
         """
         ...

@@ -35,7 +35,7 @@ class TenantStore(Protocol):
         ...
 
     async def save(self, tenant: Tenant, *, operation: OperationId, fence: Fence) -> None:
-        """Store `ready`, while the operation's lease has this fence."""
+        """Store `ready` and `tiers`, while the operation's lease has this fence."""
         ...
 
     async def remove(self, name: str, *, operation: OperationId, fence: Fence) -> None:

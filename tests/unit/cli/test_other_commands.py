@@ -53,6 +53,16 @@ def test_projects_are_shown_with_quotas_and_node_types(acme: str, sight: Sight) 
     assert project["name"] in sight.told("project", "list")
 
 
+def test_a_tenant_is_shown_and_changed_on_condition(acme: str, served: Served, sight: Sight) -> None:
+    shown = sight.json("tenant", "show", "acme")
+    assert shown["etag"] in sight.told("tenant", "show", "acme")
+    assert "it was changed since" in sight.refused("tenant", "update", "acme", "--if-match", '"old"')
+    line = ["tenant", "update", "acme", "--tier", "dedicated", "--display-name", "Acme Inc."]
+    asked = sight.json(*line, "--if-match", shown["etag"])
+    assert (asked["verb"], asked["subject"]) == ("tenant.update", "acme")
+    assert sight.json("tenant", "show", "acme")["displayName"] == "Acme Inc."
+
+
 def test_a_tenant_is_off_boarded(acme: str, sight: Sight) -> None:
     assert sight.json("tenant", "list")[0]["name"] == "acme"
     assert sight.json("tenant", "offboard", "acme")["verb"] == "tenant.offboard"

@@ -105,6 +105,15 @@ def test_teams_projects_models_tiers_and_orphans_are_told(client: Client) -> Non
     assert client.collect(orphan_calls.list_orphans()) == []
 
 
+def test_a_tenant_is_read_and_changed_on_condition(client: Client) -> None:
+    found = client.send(tagged(tenant_calls.get_tenant("acme")))
+    changed = client.send(
+        tenant_calls.update_tenant("acme", display_name="Acme Inc.", idempotency_key="1", if_match=found.etag)
+    )
+    assert (changed.verb, found.value.tiers) == ("tenant.update", ("dedicated",))
+    assert client.send(tenant_calls.get_tenant("acme")).display_name == "Acme Inc."
+
+
 def test_a_tenant_with_endpoints_leaves_only_with_them(client: Client) -> None:
     with pytest.raises(ConflictError) as refused:
         client.send(tenant_calls.offboard_tenant("acme", delete_endpoints=False, idempotency_key="1"))
