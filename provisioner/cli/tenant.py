@@ -129,7 +129,8 @@ def show_tenant(name: NameArgument, output: OutputOption = Format.TABLE) -> None
     from provisioner.client.call import tagged
 
     found = send(tagged(tenant_calls.get_tenant(name)))
-    fields = {**found.value.model_dump(mode="json", by_alias=True), "etag": found.etag}
+    mode = "json" if output is Format.JSON else "python"
+    fields = {**found.value.model_dump(mode=mode, by_alias=True), "etag": found.etag}
     if output is Format.JSON:
         print_json(fields)
     else:
