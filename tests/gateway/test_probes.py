@@ -233,10 +233,13 @@ async def test_engine_without_a_health_page_is_judged_by_its_list_of_models(make
 async def test_engine_of_a_lane_may_have_neither_page(make_stage: StageMaker) -> None:
     async with serving(make_stage, 1) as (stage, (engine,)):
         await stage.publish(make_snapshot(make_route(engine.backend, tenant=""), version=4))
-        engine.broken = {"/health": 404, "/v1/models": 404}
-        engine.asked.clear()
-        await until(lambda: engine.asked["/v1/models"] >= 5)
-        assert states(stage) == (1, 0, 0)
+        for status in (404, 401, 501):  # 501 is what servers say that know no page by GET
+            engine.broken = {"/health": status, "/v1/models": status}
+            engine.asked.clear()
+            await until(lambda: engine.asked["/v1/models"] >= 4)
+            assert states(stage) == (1, 0, 0)
+        engine.broken = {"/health": 404, "/v1/models": 500}
+        await until(lambda: states(stage) == (0, 0, 1))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What one probe asks of one replica: is it healthy, does it list the model, does it answer one small real request?
 
 Each answer is a CamelCase reason, or nothing when all is well. A server without a health page is judged by its list of
-models; an engine of a lane may have neither, for nobody knows what it is, and is then well if it answers at all. The
+models; an engine of a lane may show neither, for nobody knows what it is, and is then well if it answers at all. The
 list of an endpoint's replica must name the route's upstream model where that is another word than the alias: only then
 is it known to be the engine's own. Engines of lanes answer to names that they do not list. Called by `probes`, which
 knows when.
@@ -18,7 +18,8 @@ from provisioner.gateway.replica.replica_client import ReplicaClient, SecretRead
 from provisioner.gateway.replica.turns import Replica
 
 _LOOKS_PER_LIST = 12
-_NO_SUCH_PAGE = (404, 405)
+_NOT_IMPLEMENTED = 501
+"""What servers say to a method that they know for no page, Python's `http.server` for one: no sign of an illness."""
 _BOUNDARY = "tenantry-small-request"
 
 
@@ -37,7 +38,7 @@ class Probe:
         """Asks for its health and, now and then or while something is wrong, for its models. Raises `OSError`."""
         client, health = self._follow(), self.replica.health
         answer = await client.ask("/health")
-        if answer.status >= 500:
+        if _is_broken(answer.status):
             return "Unhealthy"
         has_no_page = answer.status >= 300
         is_watched = health.is_out or health.failed_probes > 0
@@ -46,8 +47,7 @@ class Probe:
             return ""
         listed = await client.ask("/v1/models")
         route, names = self.replica.route, served_models(listed.json())
-        has_no_list = listed.status in _NO_SUCH_PAGE and not route.tenant
-        if listed.status >= 500 or (has_no_page and listed.status >= 300 and not has_no_list):
+        if _is_broken(listed.status) or (has_no_page and listed.status >= 300 and route.tenant):
             return "Unhealthy"
         self._listed = names
         is_ours = bool(route.tenant) and route.upstream_model != route.alias
@@ -74,6 +74,10 @@ class Probe:
                 self._client.close()
             self._client.backend = self.replica.backend
         return self._client
+
+
+def _is_broken(status: int) -> bool:
+    return status >= 500 and status != _NOT_IMPLEMENTED
 
 
 def _encoded(wanted: SmallRequest) -> tuple[str, bytes]:
