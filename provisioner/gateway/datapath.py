@@ -24,8 +24,8 @@ from provisioner.gateway.replica.choice import Replicas
 from provisioner.gateway.replica.rescue import Rescue
 from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
-from provisioner.gateway.time_of_day import TimeOfDay
 from provisioner.gateway.usage.accounting import UsageAccounting
+from provisioner.gateway.usage.time_of_day import TimeOfDay
 
 IN_USE_SECONDS = 60.0
 """How long an endpoint counts as in use after its last request: longer than from one scrape to the next."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
+from typing import Final
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.key import key_digest
 from provisioner.domain.snapshot import KeyDigest, Route, Snapshot
 from provisioner.gateway.refusal import Refusal, RefusedError, forbidden, unauthenticated, unknown_model
 
-_ANY_HOST = ""
-_NOBODY = KeyDigest(digest="", tenant="")
+_ANY_HOST: Final = ""
+_NOBODY: Final = KeyDigest(digest="", tenant="")
 
 
 class Directory:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-_LENGTH = b"\r\ncontent-length: "
-LENGTH_DIGITS = 9
+_LENGTH: Final = b"\r\ncontent-length: "
+LENGTH_DIGITS: Final = 9
 """A longer length is left to the parser."""
 _ZERO: Final = 0x30
 _NINE: Final = 0x39

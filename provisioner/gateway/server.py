@@ -44,9 +44,9 @@ from provisioner.gateway.replica.routers import Routers
 from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
 from provisioner.gateway.standalone.source import StandaloneSource
-from provisioner.gateway.time_of_day import TimeOfDay
 from provisioner.gateway.usage.accounting import UsageAccounting
 from provisioner.gateway.usage.sinks import usage_sinks
+from provisioner.gateway.usage.time_of_day import TimeOfDay
 
 __all__ = ["ControlPlane", "Gateway", "GatewayConfig", "Limits", "TlsFiles", "run_gateway", "start_gateway"]
 

@@ -10,7 +10,7 @@ import codecs
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from provisioner.gateway.body.json_fields import (
     BodyError,
@@ -33,14 +33,14 @@ from provisioner.gateway.refusal import (
     too_many_bodies,
 )
 
-_QUICK_BYTES = 64 * 1024
+_QUICK_BYTES: Final = 64 * 1024
 """Up to here a body that came in one piece is tried with `find_plain`, whose parser builds objects."""
-_CHECKED_BYTES = 1024 * 1024
+_CHECKED_BYTES: Final = 1024 * 1024
 """Up to here a body is held to be JSON to its last byte. Of a longer one only the members of the object are told apart:
 the rest of it is for the engine to refuse."""
-_DECODED_BYTES = 1024 * 1024
+_DECODED_BYTES: Final = 1024 * 1024
 _TOKEN_BOUNDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_NAMES = USAGE_NAMES.union(("model",), _TOKEN_BOUNDS)
+_NAMES: Final = USAGE_NAMES.union(("model",), _TOKEN_BOUNDS)
 
 
 class JsonBody:

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from enum import Enum, auto
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import from_json
 
@@ -20,18 +20,18 @@ from provisioner.gateway.body.plain_fields import PlainFields, parse_plain
 
 Span = tuple[int, int]
 
-_DEPTH_PER_MATCH = 12
-_DEPTH_LIMIT = 512
-_NAME_LIMIT = 4096
-_STEPS_LIMIT = 100_000
+_DEPTH_PER_MATCH: Final = 12
+_DEPTH_LIMIT: Final = 512
+_NAME_LIMIT: Final = 4096
+_STEPS_LIMIT: Final = 100_000
 """What one body may take of the thread that serves all: about a tenth of a second. A member of the object takes five
 steps, and two go to each bracket that is deeper than one match reaches."""
 
-_SPACE = rb"[ \t\n\r]*+"
-_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+_SPACE: Final = rb"[ \t\n\r]*+"
+_STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 
 
-_BETWEEN = rb"[-+.0-9eEtrufalsn,: \t\n\r]++"
+_BETWEEN: Final = rb"[-+.0-9eEtrufalsn,: \t\n\r]++"
 """What stands outside of strings: numbers, true, false, null, and what is between them."""
 
 
@@ -44,13 +44,13 @@ def _nested(depth: int) -> bytes:
     return expression
 
 
-_NEST = _nested(_DEPTH_PER_MATCH)
-_BALANCED_RUN = re.compile(rb"(?:" + _BETWEEN + rb"|" + _STRING + rb"|" + _NEST + rb")*+", re.DOTALL)
-_SPACES = re.compile(_SPACE)
-_NAME = re.compile(_STRING, re.DOTALL)
-_STRING_INSIDE = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_SCALAR_INSIDE = re.compile(rb"[-+.0-9eEtrufalsn]*+")
-_PLAIN_VALUE = re.compile(_SPACE + rb":" + _SPACE + rb'("[^"\\]*+")')
+_NEST: Final = _nested(_DEPTH_PER_MATCH)
+_BALANCED_RUN: Final = re.compile(rb"(?:" + _BETWEEN + rb"|" + _STRING + rb"|" + _NEST + rb")*+", re.DOTALL)
+_SPACES: Final = re.compile(_SPACE)
+_NAME: Final = re.compile(_STRING, re.DOTALL)
+_STRING_INSIDE: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_SCALAR_INSIDE: Final = re.compile(rb"[-+.0-9eEtrufalsn]*+")
+_PLAIN_VALUE: Final = re.compile(_SPACE + rb":" + _SPACE + rb'("[^"\\]*+")')
 
 
 class BodyError(Exception):
@@ -285,7 +285,7 @@ class FieldScanner:
             raise BodyError("the name of a member is not a valid JSON string") from error
 
 
-_STEPS: Mapping[_At, Callable[[FieldScanner], bool]] = {
+_STEPS: Final[Mapping[_At, Callable[[FieldScanner], bool]]] = {
     _At.START: FieldScanner._read_start,
     _At.FIRST_NAME: FieldScanner._read_name,
     _At.NAME: FieldScanner._read_name,

@@ -7,13 +7,13 @@ is whatever cannot be understood for sure. Called by `json_body`. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from provisioner.gateway.body.json_fields import BodyError, FieldScanner, Member, read_value
 
-USAGE_NAMES = frozenset(("stream", "stream_options"))
-_OPTIONS_BYTES = 4096
-_ASKING = b'{"include_usage":true}'
+USAGE_NAMES: Final = frozenset(("stream", "stream_options"))
+_OPTIONS_BYTES: Final = 4096
+_ASKING: Final = b'{"include_usage":true}'
 
 
 class Edit(NamedTuple):

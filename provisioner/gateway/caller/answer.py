@@ -8,14 +8,15 @@ once the replica's head is read; writes nothing itself. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from provisioner.gateway.answer_head import AnswerHead
 from provisioner.gateway.caller.request import Request
 from provisioner.gateway.refusal import Refusal
+from provisioner.gateway.replica.answer_head import AnswerHead
 from provisioner.gateway.usage.answer import AnswerReader
 
-_BODILESS = frozenset((204, 304))
-_COMMENT = b": keep-alive\n\n"
+_BODILESS: Final = frozenset((204, 304))
+_COMMENT: Final = b": keep-alive\n\n"
 
 
 class Answer:

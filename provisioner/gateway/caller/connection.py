@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from email.utils import format_datetime
 from enum import Enum, auto
 from http import HTTPStatus
-from typing import cast
+from typing import Final, cast
 
 from provisioner.gateway.body.form_body import FormBody
 from provisioner.gateway.body.json_body import JsonBody
@@ -25,9 +25,9 @@ from provisioner.gateway.caller.request import Request, Service
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.refusal import Refusal, RefusedError, timed_out, too_many_connections
 
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-_UNREAD_BYTES = 64 * 1024
-_LINGER_SECONDS = 2.0
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+_UNREAD_BYTES: Final = 64 * 1024
+_LINGER_SECONDS: Final = 2.0
 
 
 class _Phase(Enum):
@@ -38,8 +38,12 @@ class _Phase(Enum):
     LINGER = auto()
 
 
-_IDLE, _HEAD, _BODY, _ANSWER, _LINGER = _Phase  # bound once: reading a member of an enum is slow on this path
-_REPLICA = Service.REPLICA
+_IDLE: Final = _Phase.IDLE  # bound once: reading a member of an enum is slow on this path
+_HEAD: Final = _Phase.HEAD
+_BODY: Final = _Phase.BODY
+_ANSWER: Final = _Phase.ANSWER
+_LINGER: Final = _Phase.LINGER
+_REPLICA: Final = Service.REPLICA
 
 
 class CallerConnection:

@@ -13,7 +13,6 @@ from typing import Final, Protocol
 
 from provisioner.domain.snapshot import Backend, Route
 from provisioner.domain.usage import Outcome
-from provisioner.gateway.answer_head import AnswerHead
 from provisioner.gateway.caller.answer import Answer
 from provisioner.gateway.caller.engine_error import EngineError, is_misleading
 from provisioner.gateway.caller.header import wants_trailers
@@ -32,6 +31,7 @@ from provisioner.gateway.refusal import (
     upstream_broke,
     upstream_silent,
 )
+from provisioner.gateway.replica.answer_head import AnswerHead
 from provisioner.gateway.replica.rescued import Hold
 from provisioner.gateway.replica.upstream import UpstreamConnection
 from provisioner.gateway.usage.answer import AnswerReader, answer_reader

@@ -16,7 +16,7 @@ from provisioner.gateway.refusal import RefusedError, expectation_failed, malfor
 
 Field = tuple[bytes, bytes]
 
-_HOP_BY_HOP = frozenset(
+_HOP_BY_HOP: Final = frozenset(
     (
         b"connection",
         b"keep-alive",
@@ -29,9 +29,9 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     )
 )
-_H2C = frozenset((b"upgrade", b"http2-settings"))
-_CREDENTIALS = frozenset((b"authorization", b"x-api-key", b"api-key", b"cookie"))
-_REWRITTEN = frozenset(
+_H2C: Final = frozenset((b"upgrade", b"http2-settings"))
+_CREDENTIALS: Final = frozenset((b"authorization", b"x-api-key", b"api-key", b"cookie"))
+_REWRITTEN: Final = frozenset(
     (
         b"accept-encoding",
         b"content-encoding",
@@ -44,22 +44,27 @@ _REWRITTEN = frozenset(
         b"x-request-id",
     )
 )
-_WITHHELD_FROM_REPLICA = _HOP_BY_HOP | _CREDENTIALS | _REWRITTEN
-_WITHHELD_FROM_CALLER = _HOP_BY_HOP | {b"content-length", b"x-request-id", b"set-cookie"}
-_NO_TRAILERS = _WITHHELD_FROM_CALLER | {b"content-type", b"content-encoding", b"content-range", b"www-authenticate"}
+_WITHHELD_FROM_REPLICA: Final = _HOP_BY_HOP | _CREDENTIALS | _REWRITTEN
+_WITHHELD_FROM_CALLER: Final = _HOP_BY_HOP | {b"content-length", b"x-request-id", b"set-cookie"}
+_NO_TRAILERS = _WITHHELD_FROM_CALLER | {
+    b"content-type",
+    b"content-encoding",
+    b"content-range",
+    b"www-authenticate",
+}
 """What must not follow a body (RFC 9110, 6.5.1): framing, how the body is to be read, authentication."""
-_PRIORITY = b"priority"
-_TELLING = frozenset((b"content-type", b"content-encoding", b"retry-after"))
-_ONCE = frozenset((b"host", b"authorization", b"x-api-key", b"content-type", b"expect", b"transfer-encoding"))
-_HARMLESS_CONNECTION = frozenset((b"keep-alive", b"close"))
+_PRIORITY: Final = b"priority"
+_TELLING: Final = frozenset((b"content-type", b"content-encoding", b"retry-after"))
+_ONCE: Final = frozenset((b"host", b"authorization", b"x-api-key", b"content-type", b"expect", b"transfer-encoding"))
+_HARMLESS_CONNECTION: Final = frozenset((b"keep-alive", b"close"))
 
 _NAME_DIGITS: Final = 48
 """Of a request and of the first span of its trace."""
 _STOCK: Final = 64
 """So many names are made at once: one by one they take four times as long."""
 
-_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
-_TRACE_PARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_REQUEST_ID: Final = re.compile(rb"[\x21-\x7e]{1,128}")
+_TRACE_PARENT: Final = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def caller_secret(authorization: bytes | None, x_api_key: bytes | None) -> bytes | None:

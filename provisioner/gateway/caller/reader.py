@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from typing import Final
 
 import httptools
 
@@ -30,8 +31,8 @@ from provisioner.gateway.refusal import (
     version_not_supported,
 )
 
-_VERSIONS = frozenset(("1.0", "1.1"))
-_MISSES = 8
+_VERSIONS: Final = frozenset(("1.0", "1.1"))
+_MISSES: Final = 8
 """A connection on which so many requests in a row repeated nothing is not expected to repeat anything."""
 
 
@@ -142,7 +143,7 @@ class RequestReader:
         self.pending = request = Request()
         request.refusal = None
         request.method = method = parser.get_method()
-        request.lines = (b"".join(lines),)
+        request.lines = b"".join(lines)
         request.withheld = withheld
         request.request_id, request.trace_lines = self._path.naming.name(withheld)
         request.is_http_1_0 = version == "1.0"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from enum import Enum, auto
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import httptools
@@ -27,13 +27,13 @@ from provisioner.gateway.refusal import (
     unsupported_path,
 )
 
-MODELS_PATH = b"/v1/models"
+MODELS_PATH: Final = b"/v1/models"
 
 _PAGE_METHODS = (b"GET", b"HEAD")
 _MODELS_METHODS = ("GET", "HEAD", "OPTIONS")
 _OTHER_METHODS = ("POST", "OPTIONS")
-_DOT_SEGMENTS = frozenset((b".", b".."))
-_PLAIN_PATH = re.compile(rb"/v1(?:/[A-Za-z0-9_~!$&'()*+,;=:@.-]+)+/?")
+_DOT_SEGMENTS: Final = frozenset((b".", b".."))
+_PLAIN_PATH: Final = re.compile(rb"/v1(?:/[A-Za-z0-9_~!$&'()*+,;=:@.-]+)+/?")
 
 
 class Access(NamedTuple):
@@ -52,8 +52,8 @@ class Service(Enum):
     PAGE = auto()
 
 
-_CHAT = "chat"
-_KINDS = {
+_CHAT: Final = "chat"
+_KINDS: Final = {
     b"/v1/chat/completions": _CHAT,
     b"/v1/completions": _CHAT,
     b"/v1/responses": _CHAT,
@@ -62,7 +62,7 @@ _KINDS = {
     b"/v1/audio/translations": "transcription",
 }
 """The paths of OpenAI's API that are for one kind of model; every other path is between caller and engine."""
-_STREAM_OPTIONS = frozenset((b"/v1/chat/completions", b"/v1/completions"))
+_STREAM_OPTIONS: Final = frozenset((b"/v1/chat/completions", b"/v1/completions"))
 """The paths that know `stream_options`."""
 
 
@@ -96,7 +96,7 @@ class Request:
     expects_continue: bool
     is_http_1_0: bool
     keep_alive: bool
-    lines: Sequence[bytes]
+    lines: bytes
     method: bytes
     path: bytes
     refusal: Refusal | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from provisioner.domain.snapshot import Backend
 from provisioner.gateway.body.form_body import FormBody
@@ -22,7 +22,7 @@ from provisioner.gateway.usage.tally import Tally
 
 _log = logging.getLogger(__name__)
 
-_NO_BACKENDS: Iterator[Backend] = iter(())
+_NO_BACKENDS: Final[Iterator[Backend]] = iter(())
 
 
 class Sender(Receiver, Protocol):
@@ -159,32 +159,22 @@ class Sending:
             upstream.send(sender, self._head(upstream, _length_line(len(data))), data)
         sender.sent(upstream)
 
-    def _head(self, upstream: UpstreamConnection, framing: bytes) -> Sequence[bytes]:
+    def _head(self, upstream: UpstreamConnection, framing: bytes) -> list[bytes]:
         """The header block that the replica gets; `framing` is its last field and its end."""
         request, coding = self._request, self._request.withheld.get(b"accept-encoding")
+        head = [b"POST ", request.target, b" HTTP/1.1\r\nhost: ", upstream.host, b"\r\n", request.lines]
         if self.has_asked_for_usage:
             coding = b"identity"  # what the caller did not ask for can only be taken out of plain text
-        return (
-            b"POST ",
-            request.target,
-            b" HTTP/1.1\r\nhost: ",
-            upstream.host,
-            b"\r\n",
-            *request.lines,
-            *((b"accept-encoding: ", coding, b"\r\n") if coding is not None else ()),
-            *self._credential(upstream.backend),
-            b"x-request-id: ",
-            request.request_id,
-            b"\r\n",
-            *request.trace_lines,
-            framing,
-        )
+        if coding is not None:
+            head += (b"accept-encoding: ", coding, b"\r\n")
+        if upstream.backend.credential is not None:
+            head += self._credential(upstream.backend.credential)
+        head += (b"x-request-id: ", request.request_id, b"\r\n", *request.trace_lines, framing)
+        return head
 
-    def _credential(self, backend: Backend) -> Sequence[bytes]:
-        """The line with the secret that this replica wants, if it wants one; none as long as there is none."""
-        if backend.credential is None:
-            return ()
-        secret = self._path.secrets.read(backend.credential)
+    def _credential(self, name: str) -> Sequence[bytes]:
+        """The line with the secret of that name; none as long as there is none."""
+        secret = self._path.secrets.read(name)
         return (b"authorization: Bearer ", secret, b"\r\n") if secret is not None else ()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.snapshot import KeyDigest, Snapshot
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_INTERACTIVE = b"interactive"
-_USUAL = Queueing()
+_INTERACTIVE: Final = b"interactive"
+_USUAL: Final = Queueing()
 
 
 @dataclass(frozen=True, slots=True)

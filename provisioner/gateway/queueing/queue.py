@@ -12,7 +12,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from provisioner.domain.snapshot import QueueGroup, Route, Snapshot
 from provisioner.gateway.config import Queueing
@@ -22,7 +22,7 @@ from provisioner.gateway.refusal import Refusal, RefusedError, no_slot_in_time, 
 
 _log = logging.getLogger(__name__)
 
-_NAMED = 5
+_NAMED: Final = 5
 """Groups that one warning names."""
 
 
@@ -55,7 +55,7 @@ class _NoQueue:
         """There is nothing to give up."""
 
 
-_NO_QUEUE = _NoQueue()
+_NO_QUEUE: Final = _NoQueue()
 
 
 class _Place(Ticket):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from provisioner.domain.snapshot import Backend, Balance, Route, Snapshot
 from provisioner.gateway.operator.counters import Counters
@@ -18,7 +19,7 @@ from provisioner.gateway.replica.turns import Replica, Turns
 
 _log = logging.getLogger(__name__)
 
-_ROUTES_PER_SLICE = 50
+_ROUTES_PER_SLICE: Final = 50
 
 
 class Replicas:

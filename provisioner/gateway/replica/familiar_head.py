@@ -7,8 +7,8 @@ Pure.
 
 from __future__ import annotations
 
-from provisioner.gateway.answer_head import AnswerHead
 from provisioner.gateway.head_pattern import HeadPattern
+from provisioner.gateway.replica.answer_head import AnswerHead
 
 
 class FamiliarHead:

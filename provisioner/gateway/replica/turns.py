@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from provisioner.domain.snapshot import Backend, Balance, Route
 from provisioner.gateway.replica.health import Health
 
-TRIES = 16
+TRIES: Final = 16
 """How many replicas a request may try."""
 
 

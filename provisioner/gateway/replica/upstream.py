@@ -10,20 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import httptools
 
 from provisioner.domain.snapshot import Backend
-from provisioner.gateway.answer_head import AnswerHead
 from provisioner.gateway.caller.header import Field, response_lines, trailer_lines
 from provisioner.gateway.config import Limits
 from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.replica.answer_head import AnswerHead
 from provisioner.gateway.replica.dialer import Dialer
 from provisioner.gateway.replica.familiar_head import FamiliarHead
 
-_HEADER_BYTES = 64 * 1024
-_WRITTEN_APART_BYTES = 64 * 1024
+_HEADER_BYTES: Final = 64 * 1024
+_WRITTEN_APART_BYTES: Final = 64 * 1024
 
 
 class Receiver(Protocol):
@@ -77,7 +77,7 @@ class UpstreamConnection:
         self._head: AnswerHead | None = None
         """What the parser has read just now."""
 
-    def send(self, receiver: Receiver, head: Sequence[bytes], body: bytes | bytearray) -> None:
+    def send(self, receiver: Receiver, head: list[bytes], body: bytes | bytearray) -> None:
         """Sends one whole request on a connection that is open; `receiver` gets the answer."""
         self._receiver = receiver
         self._barren_bytes = 0
@@ -88,9 +88,9 @@ class UpstreamConnection:
         if len(body) > _WRITTEN_APART_BYTES:
             self._transport.writelines((b"".join(head), body))
         else:
-            self._transport.write(b"".join((*head, body)))
+            self._transport.write(b"".join(head) + body)
 
-    def begin_sending(self, receiver: Receiver, head: Sequence[bytes]) -> None:
+    def begin_sending(self, receiver: Receiver, head: list[bytes]) -> None:
         """Sends the head of a request, whose body comes with `write` and ends with `end_sending`."""
         self.send(receiver, head, b"")
         self._is_sent = False

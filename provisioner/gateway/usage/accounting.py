@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.operator.counters import Counters
@@ -15,7 +16,7 @@ from provisioner.gateway.usage.measures import Measures
 from provisioner.gateway.usage.outlet import Outlet, Sink
 from provisioner.gateway.usage.tally import Tally
 
-_UNAUTHENTICATED = 401
+_UNAUTHENTICATED: Final = 401
 
 
 class UsageAccounting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from provisioner.gateway.usage.event_stream import EventStream
 from provisioner.gateway.usage.json_answer import JsonAnswer
@@ -43,7 +43,7 @@ class _Unread:
         return b""
 
 
-_UNREAD = _Unread()
+_UNREAD: Final = _Unread()
 
 
 Form = type[JsonAnswer | EventStream] | None

@@ -9,7 +9,7 @@ event that is not complete yet is held back then, as long as it may become that 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import from_json
 
@@ -17,15 +17,15 @@ from provisioner.gateway.usage.long_event import LongEvent
 from provisioner.gateway.usage.tally import NO_TOKENS
 from provisioner.gateway.usage.told import has_content, tells_usage_only, told
 
-_HELD_BYTES = 64 * 1024
+_HELD_BYTES: Final = 64 * 1024
 """An event beyond this is read in pieces, and is not the extra one, which has some hundred bytes."""
 
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
-_EVENT_END = re.compile(rb"\n\r?\n|\r\r\n|[\r\n]\r(?=[^\n])")
+_EVENT_END: Final = re.compile(rb"\n\r?\n|\r\r\n|[\r\n]\r(?=[^\n])")
 """Two line ends; a CR is one alone once it is known that no LF follows."""
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_USAGE = re.compile(rb'"usage"(?!\s*+:\s*+null\b)')
-_FINISH = re.compile(rb'"finish_reason"(?!\s*+:\s*+null\b)')
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_USAGE: Final = re.compile(rb'"usage"(?!\s*+:\s*+null\b)')
+_FINISH: Final = re.compile(rb'"finish_reason"(?!\s*+:\s*+null\b)')
 
 
 class EventStream:

@@ -6,6 +6,8 @@ members that matter are picked out of it. Made by `answer`. Pure.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic_core import from_json
 
 from provisioner.gateway.usage.members import MemberScanner
@@ -13,7 +15,7 @@ from provisioner.gateway.usage.plain_answer import parse_plain
 from provisioner.gateway.usage.tally import NO_TOKENS
 from provisioner.gateway.usage.told import WANTED, message_of, told, told_plainly
 
-_HELD_BYTES = 64 * 1024
+_HELD_BYTES: Final = 64 * 1024
 """Beyond this an answer is read in pieces."""
 
 

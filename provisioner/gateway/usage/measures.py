@@ -17,36 +17,53 @@ from provisioner.gateway.usage.tally import Tally
 
 _OK: Final = Outcome.OK  # bound once: reading a member of an enum is slow
 _SERIES_LIMIT: Final = 200
-_REST = "other"
+_REST: Final = "other"
 """Stands for every endpoint beyond the limit."""
 
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = tuple(float(4**power) for power in range(14))
-_FIRST_TOKEN_SECONDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+_FIRST_TOKEN_SECONDS = (
+    0.001,
+    0.005,
+    0.01,
+    0.02,
+    0.04,
+    0.06,
+    0.08,
+    0.1,
+    0.25,
+    0.5,
+    0.75,
+    1.0,
+    2.5,
+    5.0,
+    7.5,
+    10.0,
+)
 _TOKEN_SECONDS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
 
 _LABELS = ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "endpoint")
-_PROVIDER = "tenantry"
+_PROVIDER: Final = "tenantry"
 
-DURATION = Metric(
+DURATION: Final = Metric(
     name="gen_ai_server_request_duration_seconds",
     kind="histogram",
     help="From the beginning of a request to the last byte of its answer; error_type is how it failed, empty if not.",
     labels=(*_LABELS, "error_type"),
 )
-FIRST_TOKEN = Metric(
+FIRST_TOKEN: Final = Metric(
     name="gen_ai_server_time_to_first_token_seconds",
     kind="histogram",
     help="From the beginning of a request to the first piece of its answer, of streams that succeeded.",
     labels=_LABELS,
 )
-OUTPUT_TOKEN = Metric(
+OUTPUT_TOKEN: Final = Metric(
     name="gen_ai_server_time_per_output_token_seconds",
     kind="histogram",
     help="From one token to the next, after the first one, of streams that succeeded and told their tokens.",
     labels=_LABELS,
 )
-TOKENS = Metric(
+TOKENS: Final = Metric(
     name="gen_ai_client_token_usage",
     kind="histogram",
     help="Tokens of a request, as far as its engine told them.",
@@ -54,7 +71,7 @@ TOKENS = Metric(
 )
 MEASURED = (DURATION, FIRST_TOKEN, OUTPUT_TOKEN, TOKENS)
 
-_OPERATIONS = {
+_OPERATIONS: Final = {
     b"/v1/chat/completions": "chat",
     b"/v1/responses": "chat",
     b"/v1/completions": "text_completion",

@@ -7,7 +7,7 @@ Pure.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -15,19 +15,19 @@ from provisioner.domain.snapshot import Route
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.usage.tally import Tally
 
-ANONYMOUS = "anonymous"
+ANONYMOUS: Final = "anonymous"
 """Stands for the key of a caller who needed none."""
 
-_DIGEST_CHARACTERS = 12
+_DIGEST_CHARACTERS: Final = 12
 """Of the digest of a key without a name, for people to tell one from the other."""
 
-_NO_STATUS = 499
+_NO_STATUS: Final = 499
 """Stands for the status of a request whose caller left before it got one, as nginx has it."""
 
-_TEXT_CHARACTERS = 128
+_TEXT_CHARACTERS: Final = 128
 """Of what callers choose freely: an alias that does not exist, a path."""
 
-_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
+_OPTIONS: Final = orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE
 
 
 def json_line(record: dict[str, Any]) -> bytes:

@@ -8,23 +8,23 @@ number of tokens, stays None.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from provisioner.gateway.usage.members import Path, Wanted
 from provisioner.gateway.usage.plain_answer import ABSENT, PlainAnswer
 from provisioner.gateway.usage.tally import Tokens
 
-WANTED: Wanted = {
+WANTED: Final[Wanted] = {
     "usage": None,
     "response": {"usage": None},
     "choices": {0: {"index": None, "finish_reason": None}},
 }
 """What is read here, for a message that is too long to be parsed whole."""
 
-_MOST_TOKENS = 10**12
+_MOST_TOKENS: Final = 10**12
 """As in `admission.usage`, which refuses more."""
 
-_REASON_CHARACTERS = 64
+_REASON_CHARACTERS: Final = 64
 """Of a finish reason, which is an engine's word and goes into records."""
 
 
