@@ -67,7 +67,10 @@ async def find_operation(operation: str, store: Store, caller: Principal) -> Ope
     with suppress(NotFoundError):
         found = await store.operations.get(OperationId(operation))
     if found is None or not caller.reaches(found.tenant):
-        raise NotFoundError(f"finding the operation: there is none with the id: {operation[:_MAX_LENGTH]}")
+        raise NotFoundError(
+            f"finding the operation: there is none with the id: {operation[:_MAX_LENGTH]}",
+            hint="name it `op-…`; `tenantry operation list` shows the newest",
+        )
     return found
 
 
@@ -77,7 +80,10 @@ async def find_key(key: str, store: Store, caller: Principal) -> ApiKey:
     with suppress(NotFoundError):
         found = await store.keys.get(KeyId(key))
     if found is None or not _reaches_key(caller, found):
-        raise NotFoundError(f"finding the key: there is none with the id: {key[:_MAX_LENGTH]}")
+        raise NotFoundError(
+            f"finding the key: there is none with the id: {key[:_MAX_LENGTH]}",
+            hint="name it `key-…`; `tenantry key list` shows all that the caller reaches",
+        )
     return found
 
 

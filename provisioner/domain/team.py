@@ -29,5 +29,5 @@ def unknown_team(tenant: str, name: str) -> NotFoundError:
     return NotFoundError(
         f"finding the team: tenant `{tenant}` has none named: {name}",
         reason="TeamUnknown",
-        hint="look for it in the list of teams, or make it first",
+        hint=f"`tenantry team list` shows all; `tenantry team create {tenant}/{name}` makes it",
     )

@@ -196,7 +196,7 @@ async def _get(connection: AsyncConnection, model: str) -> ModelVersion:
         raise NotFoundError(
             f"finding the model: there is none with the id: {model}",
             reason="ModelUnknown",
-            hint="`GET /v1/model-masters?archived=true` lists all",
+            hint="`tenantry model list` shows those offered, `GET /v1/model-masters?archived=true` archived ones too",
         )
     return found
 

@@ -111,7 +111,7 @@ async def _ending(
             return ends[0]
         raise NotFoundError(
             f"reclaiming: nothing is known to be left of: {subject[:63]}",
-            hint="name an endpoint by its id; `GET /v1/orphans` lists what is left of those that are gone",
+            hint="name an endpoint by its id; `tenantry orphan list` shows what is left of those that are gone",
         )
     return None
 

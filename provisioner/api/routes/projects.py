@@ -53,4 +53,7 @@ async def get_project(name: str, services: ServicesDependency, caller: Reader) -
         for project in projects_of(tenant, services) if tenant and tier in tenant.tiers else ():
             if project.tier == tier:
                 return project
-    raise NotFoundError(f"finding the project: there is none named: {name[:127]}")
+    raise NotFoundError(
+        f"finding the project: there is none named: {name[:127]}",
+        hint="`tenantry project list` shows those that the key reaches",
+    )
