@@ -137,6 +137,14 @@ async def test_disk_that_takes_nothing_costs_no_batch_that_the_control_plane_tak
     assert not lost(stage.gateway)
 
 
+async def test_what_neither_the_control_plane_nor_the_disk_takes_at_the_end_is_counted_as_lost(stage: Stage) -> None:
+    end, stage.plane.usage_status = ending(stage), 503
+    spool(stage).touch()
+    end(MANY)
+    await stage.gateway.close()
+    assert lost(stage.gateway) == {"SpoolUnwritable": MANY}
+
+
 async def test_batches_of_processes_that_have_ended_are_found_while_others_go_straight(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
