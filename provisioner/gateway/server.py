@@ -13,6 +13,7 @@ import resource
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
+from secrets import token_hex
 from typing import Protocol, cast
 
 from provisioner.domain.clock import Clock
@@ -40,6 +41,8 @@ from provisioner.gateway.replica.client_tls import ClientTls
 from provisioner.gateway.replica.dialer import Dialer
 from provisioner.gateway.replica.probes import Probes
 from provisioner.gateway.replica.rescue import Rescue
+from provisioner.gateway.replica.router_connection import Passage
+from provisioner.gateway.replica.router_process import ROUTER_CREDENTIAL
 from provisioner.gateway.replica.routers import Routers
 from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
@@ -84,7 +87,8 @@ class Gateway:
     def __init__(self, config: GatewayConfig, *, clock: Clock, random: Random) -> None:
         counters = Counters()
         files = config.standalone.secret_files if config.standalone else None
-        secrets = Secrets(config.secrets, files, derived=_derived_secrets(config.control))
+        token = token_hex(32)
+        secrets = Secrets(config.secrets, files, derived=_derived_secrets(config.control, token))
         dialer = Dialer(ClientTls(config.tls) if config.tls else None)
         self._config = config
         self._tls = CallerTls(config.listener_tls) if config.listener_tls else None
@@ -103,7 +107,15 @@ class Gateway:
         replicas, rate = self._path.replicas, DecodeRate(config.queueing.decode_tokens_per_second)
         self._probes = Probes(config.probing, rate, replicas, dialer, secret=secrets.read, random=random)
         instance = self._link.gateway if self._link else f"gw-{random.getrandbits(64):016x}"
-        self._routers = Routers(replicas, dialer, instance=instance, most=config.balancing.routers)
+        passage = Passage(
+            pool=self._path.pool,
+            replicas=replicas,
+            counters=counters,
+            secret=secrets.read,
+            token=token.encode(),
+            connections=config.limits.connections,
+        )
+        self._routers = Routers(passage, dialer, instance=instance, most=config.balancing.routers)
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._probing: asyncio.Task[None] | None = None
@@ -227,10 +239,13 @@ class Gateway:
                 self._path.directory = None
 
 
-def _derived_secrets(control: ControlPlane | None) -> Callable[[str], bytes | None]:
-    """What stands in for secrets without a file: with a control plane, tenants' keys for their claims of priority."""
+def _derived_secrets(control: ControlPlane | None, router_token: str) -> Callable[[str], bytes | None]:
+    """What stands in for secrets without a file: the token of local routers, and with a control plane the tenants' keys
+    for their claims of priority."""
 
     def derived(name: str) -> bytes | None:
+        if name == ROUTER_CREDENTIAL:
+            return router_token.encode()
         if control is None or not name.startswith(PRIORITY_PREFIX):
             return None
         return priority_key(control.credential, name.removeprefix(PRIORITY_PREFIX)).encode()

@@ -66,9 +66,6 @@ class Engine(Replica):
             return self.broken.get(path, 200), {}
         if path == "/v1/models":
             return self.broken.get(path, 200), {"data": [{"id": self.model}]}
-        if path == "/tokenize":
-            tokens = list(json.dumps(json.loads(asked)["messages"]).encode())
-            return 200, {"count": len(tokens), "max_model_len": 2**20, "tokens": tokens}
         await asyncio.sleep(self.seconds)
         if path not in ANSWERS:
             return 404, {}

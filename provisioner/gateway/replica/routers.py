@@ -13,11 +13,11 @@ import logging
 from collections.abc import Sequence
 from operator import itemgetter
 
-from provisioner.gateway.replica.choice import Replicas
 from provisioner.gateway.replica.dialer import Dialer
+from provisioner.gateway.replica.router_connection import Passage
 from provisioner.gateway.replica.router_process import RouterProcess, is_installed, start_router
 from provisioner.gateway.replica.turns import Turns
-from provisioner.gateway.replica.worker_set import Generation, WorkerSet, can_be_routed, worker_set
+from provisioner.gateway.replica.worker_set import Generation, WorkerSet, worker_set
 
 _log = logging.getLogger(__name__)
 
@@ -29,10 +29,11 @@ _STEADY_SECONDS = 60.0
 
 
 class Routers:
-    """The routers of one gateway, `most` at most."""
+    """The routers of one gateway, `most` at most. `passage` is the way from them to the replicas."""
 
-    def __init__(self, replicas: Replicas, dialer: Dialer, *, instance: str, most: int) -> None:
-        self._replicas = replicas
+    def __init__(self, passage: Passage, dialer: Dialer, *, instance: str, most: int) -> None:
+        self._passage = passage
+        self._replicas = passage.replicas
         self._dialer = dialer
         self._instance = instance
         self._most = most
@@ -66,7 +67,7 @@ class Routers:
         for endpoint, turns in wanted.items():
             one = self._supervisions.get(endpoint)
             if one is None:
-                one = _Supervision(endpoint, self._instance, self._replicas, self._dialer)
+                one = _Supervision(endpoint, self._instance, self._passage, self._dialer)
                 self._supervisions[endpoint] = one
             one.look(turns, now)
 
@@ -77,8 +78,8 @@ class Routers:
         for endpoint, (route, turns) in sorted(self._replicas.cache_aware.items(), key=itemgetter(0)):
             if not is_installed():
                 reasons[endpoint] = "the extra `router` is not installed"
-            elif not can_be_routed(route):
-                reasons[endpoint] = "its replicas are not chat models reached by plain HTTP with one credential"
+            elif route.kind != "chat":
+                reasons[endpoint] = f"its model keeps nothing of a prompt, being for: {route.kind}"
             elif len(wanted) == self._most:
                 reasons[endpoint] = f"no more than {self._most} endpoints have one"
             else:
@@ -94,11 +95,12 @@ class Routers:
 class _Supervision:
     """The router of one endpoint."""
 
-    def __init__(self, endpoint: str, instance: str, replicas: Replicas, dialer: Dialer) -> None:
+    def __init__(self, endpoint: str, instance: str, passage: Passage, dialer: Dialer) -> None:
         self.generation: Generation | None = None
         self._endpoint = endpoint
         self._instance = instance
-        self._replicas = replicas
+        self._passage = passage
+        self._replicas = passage.replicas
         self._dialer = dialer
         self._number = 0
         self._turns: Turns | None = None
@@ -115,7 +117,7 @@ class _Supervision:
         self._retire()
         if self._serving is not None and self._serving.has_ended:
             turns.put_in_front(None)
-            self._replicas.forget_router(self._serving.backend)
+            self._end(self._serving)
             self._serving = self.generation = None
             self._pause(now, was_steady=now - self._served_since >= _STEADY_SECONDS)
         self._turns, wanted = turns, worker_set(turns.usable)
@@ -135,7 +137,7 @@ class _Supervision:
     async def _start(self, workers: WorkerSet) -> None:
         loop, process = asyncio.get_running_loop(), None
         try:
-            process = await start_router(workers)
+            process = await start_router(workers, self._passage)
             if await process.wait_until_serving(self._dialer):
                 self._serve(process, loop.time())
                 process = None
@@ -193,7 +195,11 @@ class _Supervision:
     def _retire(self) -> None:
         for process in [one for one in self._retiring if self._replicas.is_router_idle(one.backend)]:
             self._retiring.remove(process)
-            self._replicas.forget_router(process.backend)
-            task = asyncio.create_task(process.end())
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._end(process)
+
+    def _end(self, process: RouterProcess) -> None:
+        """Ends a process that has no requests, or is gone."""
+        self._replicas.forget_router(process.backend)
+        task = asyncio.create_task(process.end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)

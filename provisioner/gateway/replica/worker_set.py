@@ -1,8 +1,4 @@
-"""Which replicas a local router spreads requests over, and by which policy: a digest says just that. Pure.
-
-The router of vLLM knows plain HTTP and one address per worker. It has no client certificate to show, so a replica that
-wants mutual TLS is never behind it; it hands one Authorization header on, so all its workers take the same credential.
-"""
+"""Which replicas a local router spreads requests over, and by which policy: a digest says just that. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from provisioner.domain.snapshot import Backend, Route
+from provisioner.domain.snapshot import Backend
 
 CACHE_AWARE = "cache_aware"
 """The policy that prefers the worker whose earlier prompts share the longest beginning; `vllm-router --policy`."""
@@ -46,12 +42,3 @@ class Generation:
 def worker_set(healthy: Sequence[Backend], policy: str = CACHE_AWARE) -> WorkerSet:
     """The set of these replicas."""
     return WorkerSet(tuple(sorted(healthy, key=lambda backend: (backend.host, backend.address))), policy)
-
-
-def can_be_routed(route: Route) -> bool:
-    """Whether a local router can serve all replicas of `route`: it parses JSON bodies and speaks HTTP without TLS."""
-    return (
-        route.kind == "chat"
-        and not any(backend.tls for backend in route.backends)
-        and len({backend.credential for backend in route.backends}) == 1
-    )

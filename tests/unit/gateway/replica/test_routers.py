@@ -10,12 +10,15 @@ from itertools import pairwise
 import pytest
 
 from provisioner.domain.snapshot import Backend, Route, Snapshot
+from provisioner.gateway.config import Limits
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.replica import routers
 from provisioner.gateway.replica.choice import Replicas
 from provisioner.gateway.replica.dialer import Dialer
+from provisioner.gateway.replica.router_connection import Passage
 from provisioner.gateway.replica.router_process import RouterProcess
 from provisioner.gateway.replica.routers import Routers
+from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.replica.worker_set import WorkerSet
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,7 +32,7 @@ class Starts:
     def __init__(self) -> None:
         self.count = 0
 
-    async def __call__(self, workers: WorkerSet) -> RouterProcess:
+    async def __call__(self, workers: WorkerSet, passage: Passage) -> RouterProcess:
         self.count += 1
         raise OSError("no more processes")
 
@@ -45,9 +48,18 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
 
 def make_routers(*routes: Route, most: int = 4) -> tuple[Routers, Replicas]:
     """Routers over the replicas of a snapshot."""
-    replicas = Replicas("cache-aware", Counters())
+    counters, dialer = Counters(), Dialer(None)
+    replicas = Replicas("cache-aware", counters)
     replicas.use(Snapshot(version=1, created_at=NOW, routes=routes, keys=()))
-    return Routers(replicas, Dialer(None), instance="gw-1", most=most), replicas
+    passage = Passage(
+        pool=Pool(Limits(), dialer, counters),
+        replicas=replicas,
+        counters=counters,
+        secret=lambda _: None,
+        token=b"token",
+        connections=10,
+    )
+    return Routers(passage, dialer, instance="gw-1", most=most), replicas
 
 
 async def look(found: Routers, now: float) -> None:
@@ -77,12 +89,12 @@ async def test_start_that_fails_is_tried_again_later_each_time(starts: Starts, m
 async def test_endpoint_that_cannot_have_a_router_is_told_of_once(
     starts: Starts, caplog: pytest.LogCaptureFixture
 ) -> None:
-    secured = replace(ROUTE, endpoint="tls", backends=tuple(replace(backend, tls=True) for backend in BACKENDS))
-    found, _ = make_routers(replace(ROUTE, endpoint="a"), replace(ROUTE, endpoint="b"), secured, most=1)
+    spoken = replace(ROUTE, endpoint="speech", kind="transcription")
+    found, _ = make_routers(replace(ROUTE, endpoint="a"), replace(ROUTE, endpoint="b"), spoken, most=1)
     for now in range(3):
         await look(found, now)
     told = [record.__dict__["endpoint"] for record in caplog.records if "without a router" in record.getMessage()]
-    assert told == ["b", "tls"]
+    assert told == ["b", "speech"]
 
 
 async def test_one_replica_alone_needs_no_router(starts: Starts) -> None:

@@ -1,28 +1,18 @@
-"""What names a set of workers, and which routes can have a router at all."""
+"""What names a set of workers, and what their router is told."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provisioner.domain.snapshot import Backend, Route
+from provisioner.domain.snapshot import Backend
 from provisioner.gateway.replica.router_process import router_arguments
-from provisioner.gateway.replica.worker_set import can_be_routed, worker_set
+from provisioner.gateway.replica.worker_set import worker_set
 
 BACKENDS = tuple(
     Backend(host=f"r{n}.example.com", address=f"10.0.0.{n}:8000", tls=False, credential="engine-key") for n in range(4)
-)
-ROUTE = Route(
-    alias="chat",
-    tenant="acme",
-    endpoint="ep-1",
-    upstream_model="m",
-    created_at=datetime(2026, 1, 1, tzinfo=UTC),
-    backends=BACKENDS,
 )
 
 
@@ -50,26 +40,11 @@ def test_another_policy_member_or_address_has_another_digest() -> None:
     assert len({one.digest for one in sets}) == 4
 
 
-@pytest.mark.parametrize(
-    "route",
-    [
-        replace(ROUTE, kind="transcription"),
-        replace(ROUTE, kind="embedding"),
-        replace(ROUTE, backends=(replace(BACKENDS[0], tls=True), *BACKENDS[1:])),
-        replace(ROUTE, backends=(replace(BACKENDS[0], credential="other"), *BACKENDS[1:])),
-    ],
-    ids=["speech", "embedding", "mutual-tls", "two-credentials"],
-)
-def test_what_the_router_cannot_serve_is_served_directly(route: Route) -> None:
-    assert can_be_routed(ROUTE)
-    assert not can_be_routed(route)
-
-
 def test_router_retries_nothing_listens_on_loopback_and_is_told_no_secret() -> None:
-    arguments = router_arguments(worker_set(BACKENDS[:2]), 4000, 4001)
+    arguments = router_arguments("cache_aware", ("127.0.0.1:4002", "127.0.0.1:4003"), 4000, 4001)
     assert "--disable-retries" in arguments
     assert (
         arguments[arguments.index("--host") + 1] == arguments[arguments.index("--prometheus-host") + 1] == "127.0.0.1"
     )
-    assert {"http://10.0.0.0:8000", "http://10.0.0.1:8000"} <= set(arguments)
+    assert {"http://127.0.0.1:4002", "http://127.0.0.1:4003"} <= set(arguments)
     assert not any("key" in argument for argument in arguments)

@@ -1,0 +1,320 @@
+"""One connection on which a local router sends requests for one of its workers.
+
+A customer's request goes on to that replica as the gateway itself would send it: under the replica's own name, by
+mutual TLS where the snapshot says so, with the replica's own credential, on a connection of the pool; its answer comes
+back as it is. When nothing of it could be sent, it goes to the next worker. What became of it is told to `Replicas`, so
+that a replica behind a router is judged like any other. All else that a router asks is answered here: that the worker
+is well, for only those stand behind it that are, and the pieces of a prompt. Made by `router_ports`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import cast
+
+import httptools
+import msgspec
+
+from provisioner.domain.snapshot import Backend
+from provisioner.gateway.caller.header import Field
+from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.refusal import upstream_broke
+from provisioner.gateway.replica.answer_head import AnswerHead
+from provisioner.gateway.replica.choice import Replicas
+from provisioner.gateway.replica.replica_client import SecretReader
+from provisioner.gateway.replica.router_prompt import READ_BYTES, prompt_pieces
+from provisioner.gateway.replica.upstream import Pool, UpstreamConnection
+
+_log = logging.getLogger(__name__)
+
+_HEAD_BYTES = 64 * 1024
+_STAYS = frozenset((b"host", b"authorization", b"accept-encoding", b"connection", b"keep-alive"))
+_BODILESS = (204, 304)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """What all routers of a gateway share. Customers' requests carry `token` through them; each worker of a router has
+    `connections` at most."""
+
+    pool: Pool
+    replicas: Replicas
+    counters: Counters
+    secret: SecretReader
+    token: bytes
+    connections: int
+
+
+class RouterConnection:
+    """The `asyncio.Protocol` of a router's connection, and the `Receiver` of the answers that go back on it. The first
+    of `backends` is the worker; the others take what it cannot be asked. `connections` are those of all its workers."""
+
+    def __init__(self, passage: Passage, backends: Sequence[Backend], connections: set[RouterConnection]) -> None:
+        self._passage = passage
+        self._backends = backends
+        self._connections = connections
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpRequestParser(self)
+        self._is_slow = False
+        self._is_busy = False
+        self._head_bytes = 0
+        self._renew()
+
+    def _renew(self) -> None:
+        """Forgets the last request."""
+        self._target = b""
+        self._fields: list[Field] = []
+        self._body = bytearray()
+        """What has arrived of the body and was not sent on."""
+        self._is_head_read = self._is_whole = self._is_begun = False
+        self._order: Iterator[Backend] = iter(())
+        self._asked: Backend | None = None
+        """Who is to answer; None as soon as `Replicas` was told what became of it."""
+        self._connecting: asyncio.Task[None] | None = None
+        self._upstream: UpstreamConnection | None = None
+        self._status = 0
+        self._head = b""
+        """Of the answer, until it is sent."""
+        self._is_chunked = False
+
+    def close(self) -> None:
+        """Ends the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A router has connected."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._connections.add(self)
+        if len(self._connections) > self._passage.connections * len(self._backends):
+            self.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Reads on in the request and sends on what there is of it."""
+        self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self.close()
+            return
+        if self._is_head_read:
+            self._head_bytes = 0
+            self._go_on()
+        elif self._head_bytes > _HEAD_BYTES:
+            self.close()
+
+    def eof_received(self) -> None:
+        """The router has closed its side: the transport closes ours."""
+
+    def pause_writing(self) -> None:
+        """The router does not take what was written."""
+        self._is_slow = True
+        if self._upstream is not None:
+            self._upstream.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The router has taken nearly all of it."""
+        self._is_slow = False
+        if self._upstream is not None:
+            self._upstream.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The router is gone, or has lost interest, which ends the replica's work."""
+        self._connections.discard(self)
+        self._transport = None
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._upstream is not None:
+            self._upstream.abandon()
+        if self._asked is not None:
+            self._passage.replicas.left(self._asked)
+        self._renew()
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """Another request. One that comes before the last one's answer is not what an HTTP client does."""
+        if self._is_busy:
+            raise ValueError
+        self._is_busy = True
+
+    def on_url(self, url: bytes) -> None:
+        """Notes the target, which may come in pieces."""
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Notes a header field."""
+        self._fields.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._is_head_read = True
+
+    def on_body(self, body: bytes) -> None:
+        """Collects what has come of the body; of one that is answered here the beginning is enough."""
+        if not self._is_answered_here() or len(self._body) < READ_BYTES:
+            self._body += body
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._is_whole = True
+
+    # What the replica's connection calls (its `Receiver`).
+
+    def begin_answer(self, head: AnswerHead) -> None:
+        """Takes the head of the answer."""
+        self._status = head.status
+        self._is_chunked = head.length is None and head.status not in _BODILESS
+        framing = b"transfer-encoding: chunked\r\n" if self._is_chunked else b""
+        if head.length is not None:
+            framing = b"content-length: %b\r\n" % head.length
+        self._head = b"%b%b\r\n" % (head.opening, framing)
+
+    def relay(self, body: bytes, *, complete: bool) -> None:
+        """Passes on what has arrived of the answer."""
+        data, self._head = self._head, b""
+        data += b"%x\r\n%b\r\n" % (len(body), body) if self._is_chunked and body else body
+        if complete and self._is_chunked:
+            data += b"0\r\n\r\n"
+        if self._transport is not None and data:
+            self._transport.write(data)
+        if complete and self._asked is not None:
+            self._passage.replicas.answered(self._asked, self._status)
+            self._finish()
+
+    def take_trailers(self, lines: Sequence[bytes]) -> None:
+        """Trailers end here, as the router passes none on."""
+
+    def resume_sending(self) -> None:
+        """The replica has taken what was written of the request's body."""
+        self._hold_reading(is_held=False)
+
+    def upstream_failed(self, reason: str) -> None:
+        """The replica broke off. What has been sent once is not sent again."""
+        self._upstream = None
+        self._broke(reason, None)
+        if self._status:
+            self.close()
+        else:
+            self._answer(502, upstream_broke().body())
+
+    # Inside.
+
+    def _is_answered_here(self) -> bool:
+        return self._parser.get_method() != b"POST" or self._target.endswith(b"/render") or self._target == b"/tokenize"
+
+    def _go_on(self) -> None:
+        if self._upstream is not None:
+            self._send_body(self._upstream)
+        elif self._is_answered_here():
+            if self._is_whole:
+                self._answer_here()
+        elif not self._is_begun:
+            self._is_begun = True
+            self._begin()
+
+    def _answer_here(self) -> None:
+        """A router asks whether the worker is well and how a prompt is tokenized; it may ask `/tokenize` in vain."""
+        if self._target == b"/health":
+            self._answer(200, b"")
+        elif self._target.endswith(b"/render"):
+            self._answer(200, msgspec.json.encode({"token_ids": prompt_pieces(self._body)}))
+        else:
+            self._answer(404, b"")
+
+    def _begin(self) -> None:
+        """Sends a customer's request on its way, if it came through the gateway."""
+        fields = dict(self._fields)
+        if not compare_digest(fields.get(b"authorization", b""), b"Bearer " + self._passage.token):
+            self._answer(401, b"")
+        elif b"content-length" not in fields:
+            self._answer(411, b"")
+        else:
+            self._order = iter(self._backends)
+            self._try_next()
+
+    def _try_next(self) -> None:
+        """On an open connection at once, else when a new one stands."""
+        for backend in self._order:
+            self._asked = backend
+            self._passage.replicas.began(backend)
+            upstream = self._passage.pool.take(backend)
+            if upstream is None:
+                self._hold_reading(is_held=True)
+                self._connecting = asyncio.create_task(self._connect(backend))
+            else:
+                self._send(upstream)
+            return
+        self._answer(502, upstream_broke().body())
+
+    async def _connect(self, backend: Backend) -> None:
+        try:
+            upstream = await self._passage.pool.connect(backend)
+        except OSError as error:
+            self._connecting = None
+            self._broke("ConnectTimeout" if isinstance(error, TimeoutError) else "ConnectFailed", error)
+            self._try_next()
+        else:
+            self._connecting = None
+            self._send(upstream)
+
+    def _send(self, upstream: UpstreamConnection) -> None:
+        self._upstream = upstream
+        if self._is_slow:
+            upstream.pause_reading()
+        secret = None if upstream.backend.credential is None else self._passage.secret(upstream.backend.credential)
+        lines = [b"%b: %b\r\n" % field for field in self._fields if field[0] not in _STAYS]
+        credential = (b"authorization: Bearer ", secret, b"\r\n") if secret is not None else ()
+        start = (b"POST ", self._target, b" HTTP/1.1\r\nhost: ", upstream.host, b"\r\naccept-encoding: identity\r\n")
+        upstream.begin_sending(self, [*start, *lines, *credential, b"\r\n"])
+        self._send_body(upstream)
+
+    def _send_body(self, upstream: UpstreamConnection) -> None:
+        data, self._body = bytes(self._body), bytearray()
+        if self._is_whole:
+            upstream.end_sending(data)
+        elif data:
+            upstream.write(data)
+        self._hold_reading(is_held=upstream.is_slow)
+
+    def _hold_reading(self, *, is_held: bool) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if is_held:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _broke(self, reason: str, error: OSError | None) -> None:
+        """Tells that the replica has failed."""
+        backend, self._asked = self._asked, None
+        if backend is None:
+            return
+        self._passage.replicas.broke(backend, reason)
+        self._passage.counters.upstream_failures[reason] += 1
+        names = dict(self._fields)
+        extra = {"action": "upstream_failed", "backend": backend.host, "error": str(error) if error else None}
+        extra["request_id"] = names.get(b"x-request-id", b"").decode("latin-1")
+        _log.warning("asking replica %s for a local router: %s", backend.host, reason, extra=extra)
+
+    def _answer(self, status: int, body: bytes) -> None:
+        """Answers without asking anybody."""
+        if self._transport is not None:
+            head = b"HTTP/1.1 %d \r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (status, len(body))
+            self._transport.write(head + body)
+        self._finish()
+
+    def _finish(self) -> None:
+        """The answer is given. What comes of a request that was answered too early is not read."""
+        is_whole = self._is_whole
+        self._hold_reading(is_held=False)
+        self._renew()
+        self._is_busy = False
+        if not is_whole and self._transport is not None:
+            self._transport.close()
