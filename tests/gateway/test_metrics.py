@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 
+from provisioner.domain.exposition import CONTENT_TYPE
 from provisioner.domain.snapshot import QueueGroup
 from tests.gateway.conftest import Stage, until
 from tests.gateway.stub import OK, SECRET, Received, make_key, make_route, make_snapshot
@@ -19,6 +20,7 @@ LABEL = re.compile(r'(\w+)="([^"]*)"')
 async def samples(stage: Stage, name: str) -> dict[frozenset[tuple[str, str]], float]:
     """The samples of a metric, by their labels; every line of the page has to be one of its text format."""
     async with stage.http.get(f"http://127.0.0.1:{stage.gateway.admin_port}/metrics") as answer:
+        assert answer.headers["Content-Type"] == CONTENT_TYPE  # by which Prometheus chooses how to read it
         text = await answer.text()
     found = {}
     for line in text.splitlines():

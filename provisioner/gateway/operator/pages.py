@@ -14,6 +14,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from provisioner.domain.exposition import CONTENT_TYPE
 from provisioner.domain.snapshot import Route
 from provisioner.gateway.config import GatewayConfig
 from provisioner.gateway.datapath import DataPath
@@ -75,7 +76,7 @@ class OperatorPages:
         if age is not None:
             gauges["snapshot_age_seconds"] = age.total_seconds()
         measured = self._path.accounting.measures.lines()
-        return Page(200, _TEXT, prometheus_text(self._path.counters, gauges, measured).encode())
+        return Page(200, CONTENT_TYPE, prometheus_text(self._path.counters, gauges, measured).encode())
 
     def _status(self) -> Page:
         """The queues. Where there is none, nobody counts who comes and goes: those that are there now are counted."""
