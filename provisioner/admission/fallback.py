@@ -29,7 +29,7 @@ def check_choice(form: FallbackForm, endpoint: Endpoint, policies: Mapping[str, 
     policy = policies.get(form.policy)
     if policy is None:
         message = f"reading policy: unknown `{form.policy}`"
-        hint = unknown_name_hint(form.policy, policies)
+        hint = unknown_name_hint(form.policy, policies) if policies else "declare it under `fallbacks` in site.yaml"
         return (Finding(reason="UnknownPolicy", message=message, field="policy", hint=hint),)
     model = endpoint.plan.runtime.model
     if model not in policy.models:

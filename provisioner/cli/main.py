@@ -82,6 +82,10 @@ class Noun(typer.core.TyperGroup):
         """One of them, or None."""
         return self._loaded().get_command(ctx, cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The one that the arguments name; what is mistyped is told with what may have been meant."""
+        return self._loaded().resolve_command(ctx, args)
+
     def _loaded(self) -> Any:
         whole = typer.Typer(rich_markup_mode=None)
         whole.add_typer(import_module(f"provisioner.cli.{self.name}").app)

@@ -47,7 +47,10 @@ async def get_fallback(reference: str, services: ServicesDependency, caller: Rea
     endpoint = await find_endpoint(reference, services.store, caller)
     choice = await services.store.fallbacks.find(endpoint.id)
     if choice is None:
-        raise NotFoundError(f"finding the fallback: none is chosen for endpoint `{endpoint.name}`")
+        raise NotFoundError(
+            f"finding the fallback: none is chosen for endpoint `{endpoint.name}`",
+            hint="`tenantry fallback choose` chooses one of the site's policies",
+        )
     return FallbackView.model_validate(choice)
 
 
