@@ -78,8 +78,8 @@ class FormBody:
             self._spool.append(piece)
         except BodyError as error:
             raise RefusedError(malformed_body(str(error), closes=True)) from error
-        except OSError as error:
-            raise RefusedError(no_disk()) from error
+        except OSError as full:
+            raise RefusedError(no_disk()) from full
         if self._memory.held_bytes > self._memory.limit_bytes:
             raise RefusedError(too_many_bodies())
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from random import Random
-from types import SimpleNamespace
-from typing import cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provisioner.gateway.body.form_body import FormBody
 from provisioner.gateway.body.json_body import JsonBody
-from provisioner.gateway.body.memory import BodyMemory
-from provisioner.gateway.caller.header import Naming, withheld_from_replica
 from provisioner.gateway.caller.reader import RequestReader
-from provisioner.gateway.config import Limits
+from provisioner.gateway.config import ControlPlane, GatewayConfig, Limits
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import Directory
-from tests.gateway.stub import SteppedClock, make_snapshot
+from provisioner.gateway.server import Gateway
+from tests.gateway.stub import CREDENTIAL, SteppedClock, make_snapshot
 from tests.gateway.test_corpus import CASES, sent
 
 SEEDS = [sent(case.read_text().splitlines()[3:]) for case in CASES if case.stat().st_size < 2000]
@@ -34,18 +34,19 @@ FORM = (
 )
 
 
+@cache
 def data_path() -> DataPath:
-    """What a reader needs of it."""
-    parts = SimpleNamespace(
-        limits=Limits(body_bytes=2000, header_bytes=4000),
-        clock=SteppedClock(),
-        naming=Naming(Random(1)),
-        stays=withheld_from_replica(frozenset()),
-        body_memory=BodyMemory(1_000_000),
-        directory=Directory(make_snapshot()),
-        pages={},
-    )
-    return cast("DataPath", parts)
+    """That of a gateway which serves nobody."""
+    limits = Limits(body_bytes=2000, header_bytes=4000, body_memory_bytes=1_000_000)
+    control = ControlPlane(url="http://127.0.0.1:1", credential=CREDENTIAL, snapshot_file=Path("never-written"))
+
+    async def make() -> DataPath:
+        config = GatewayConfig(listen_host="127.0.0.1", listen_port=0, control=control, limits=limits)
+        path = Gateway(config, clock=SteppedClock(), random=Random(1))._path
+        path.directory = Directory(make_snapshot())
+        return path
+
+    return asyncio.run(make())
 
 
 def told(data: bytes, cuts: Sequence[int]) -> tuple[list[object], object]:
