@@ -62,7 +62,7 @@ class DataPath:
     limits: Limits
     clock: Clock
     time: Callable[[], float]
-    """The loop's."""
+    """The steady clock that the loop keeps too; its own stands still during a turn, and says whole milliseconds."""
     time_of_day: TimeOfDay
     naming: Naming
     stays: frozenset[bytes]

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import resource
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
@@ -129,7 +130,7 @@ class Gateway:
         return DataPath(
             limits=config.limits,
             clock=clock,
-            time=asyncio.get_running_loop().time,
+            time=time.monotonic,
             time_of_day=TimeOfDay(clock),
             naming=Naming(random),
             stays=withheld_from_replica(claim_headers(config.queueing)),

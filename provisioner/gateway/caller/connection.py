@@ -16,6 +16,7 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import Final, cast
 
+from provisioner.domain.usage import Outcome
 from provisioner.gateway.body.form_body import FormBody
 from provisioner.gateway.body.json_body import JsonBody
 from provisioner.gateway.caller.exchange import Exchange
@@ -24,6 +25,7 @@ from provisioner.gateway.caller.reader import RequestReader
 from provisioner.gateway.caller.request import Request, Service
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.refusal import Refusal, RefusedError, timed_out, too_many_connections
+from provisioner.gateway.usage.tally import Tally
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 _UNREAD_BYTES: Final = 64 * 1024
@@ -55,7 +57,7 @@ class CallerConnection:
 
     def __init__(self, path: DataPath) -> None:
         self._path = path
-        self._time = path.time
+        self._time = asyncio.get_running_loop().time
         self._reader = RequestReader(path)
         self._request: Request | None = None
         self._exchange: Exchange | None = None
@@ -226,6 +228,7 @@ class CallerConnection:
             self._body_until = self._time() + self._path.limits.body_total_seconds
         self._phase = _ANSWER
         if request.refusal is not None:
+            self._record(request, request.refusal)
             self.refuse(request.refusal)
         elif request.service is _REPLICA:
             self._exchange = exchange = Exchange(self._path, self, request)
@@ -320,7 +323,18 @@ class CallerConnection:
         """Answers with `refusal` and ends the connection."""
         self._ending = None
         self._request = self._request or self._reader.pending
+        if self._request is not None:
+            self._record(self._request, refusal)
         self._answer(refusal.status, refusal.body(), headers=refusal.headers, keep_alive=False)
+
+    def _record(self, request: Request, refusal: Refusal) -> None:
+        """Notes a request that ends before it was anybody's to answer; one of a caller whom nobody knows is not."""
+        if not request.is_known:
+            return
+        path, now = self._path, self._path.time()
+        tally = Tally(path.time_of_day.at(now), now, request.access.key, request.target, request.request_id)
+        tally.status, tally.bytes_in = refusal.status, request.body.received_bytes
+        path.accounting.record(tally, Outcome.SHED if refusal.status == 503 else Outcome.REFUSED, now)
 
     def _linger(self) -> None:
         """Closes our side and listens on for a moment, until the caller closes too."""

@@ -175,8 +175,9 @@ class Exchange:
 
     def cut_off(self) -> None:
         """The gateway ends, and can wait no longer: the caller is told as well as can be."""
+        is_sent = self._tally.backend is not None
         self._stop()
-        self._end_badly(draining(), Outcome.TIMED_OUT)
+        self._end_badly(draining(), Outcome.TIMED_OUT if is_sent else Outcome.SHED)
 
     def pause(self) -> None:
         """The caller cannot keep up."""

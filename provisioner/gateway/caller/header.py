@@ -64,7 +64,9 @@ _STOCK: Final = 64
 """So many names are made at once: one by one they take four times as long."""
 
 _REQUEST_ID: Final = re.compile(rb"[\x21-\x7e]{1,128}")
-_TRACE_PARENT: Final = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACE_PARENT: Final = re.compile(
+    rb"(?!ff)([0-9a-f]{2})(-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2})(-.*)?"
+)
 
 
 def caller_secret(authorization: bytes | None, x_api_key: bytes | None) -> bytes | None:
@@ -182,12 +184,22 @@ class Naming:
         if request_id is None or not _REQUEST_ID.fullmatch(request_id):
             request_id = b"req_" + digits[:32]
         parent = withheld.get(b"traceparent")
-        if parent is None or not _TRACE_PARENT.fullmatch(parent):
+        parent = _known_parent(parent) if parent is not None else None
+        if parent is None:
             return request_id, (b"traceparent: 00-", digits[:32], b"-", digits[32:], b"-01\r\n")
         state = withheld.get(b"tracestate")
         if state is None:
             return request_id, (b"traceparent: ", parent, b"\r\n")
         return request_id, (b"traceparent: ", parent, b"\r\ntracestate: ", state, b"\r\n")
+
+
+def _known_parent(value: bytes) -> bytes | None:
+    """The `traceparent` in the version that is known, 00; None for one that is not well-formed. Of a later version the
+    fields of this one are taken (W3C Trace Context, 4.3)."""
+    found = _TRACE_PARENT.fullmatch(value)
+    if found is None or (found[1] == b"00" and found[3] is not None):
+        return None
+    return b"00" + found[2]
 
 
 def _without_named(fields: Sequence[Field], connection: bytes, withheld: frozenset[bytes]) -> list[bytes]:

@@ -14,7 +14,8 @@ from typing import Final
 import httptools
 
 from provisioner.gateway.body.form_body import FormBody
-from provisioner.gateway.body.request_body import begin_body
+from provisioner.gateway.body.json_body import JsonBody
+from provisioner.gateway.body.request_body import RequestBody, begin_body
 from provisioner.gateway.caller.header import Field, caller_secret, expects_continue, read_request_head, without_h2c
 from provisioner.gateway.caller.repetition import Repetition
 from provisioner.gateway.caller.request import Access, Request, find_page, find_service, plain_target
@@ -32,6 +33,9 @@ from provisioner.gateway.refusal import (
 )
 
 _VERSIONS: Final = frozenset(("1.0", "1.1"))
+_LINE_REST_BYTES: Final = len("  HTTP/1.1\r\n")
+_FIELD_REST_BYTES: Final = len(": \r\n")
+_END_BYTES: Final = len("\r\n")
 _MISSES: Final = 8
 """A connection on which so many requests in a row repeated nothing is not expected to repeat anything."""
 
@@ -130,7 +134,7 @@ class RequestReader:
         parser, limits, fields, target = self._parser, self._limits, self._fields, self._target
         self._fields, self._target = [], b""
         if self._fed_bytes > limits.header_bytes:
-            _check_size(target, fields, limits.header_bytes)
+            _check_size(parser.get_method() + target, fields, limits.header_bytes)
         if len(fields) > limits.header_count:
             raise RefusedError(headers_too_large())
         version = parser.get_http_version()
@@ -148,24 +152,32 @@ class RequestReader:
         request.request_id, request.trace_lines = self._path.naming.name(withheld)
         request.is_http_1_0 = version == "1.0"
         request.keep_alive = parser.should_keep_alive()
-        length = int(withheld[b"content-length"]) if b"content-length" in withheld else None
-        if length is not None and length > limits.body_bytes:
-            raise RefusedError(body_too_large(limits.body_bytes))
-        request.expects_continue = b"expect" in withheld and expects_continue(withheld)
+        request.target = target
+        request.is_known = False
+        request.body = JsonBody(limits.body_bytes, self._path.body_memory)
         try:
             if target in self._path.pages:
                 request.service = find_page(method)
             else:
                 request.access = self._authenticate(withheld)
-                target = target if target.startswith(b"/") else plain_target(target)
-                request.service = find_service(method, target)
-            request.target = target
-            request.path = target.partition(b"?")[0]
-            if withheld.get(b"content-encoding", b"identity").lower() != b"identity":
-                raise RefusedError(compressed_body())
-            request.body = begin_body(withheld.get(b"content-type"), limits.body_bytes, self._path.body_memory, length)
+                request.is_known = True
+                request.target = target if target.startswith(b"/") else plain_target(target)
+                request.service = find_service(method, request.target)
+            request.path = request.target.partition(b"?")[0]
+            request.expects_continue = b"expect" in withheld and expects_continue(withheld)
+            request.body = self._begin_body(withheld)
         except RefusedError as error:
             request.refusal = error.refusal
+
+    def _begin_body(self, withheld: Mapping[bytes, bytes]) -> RequestBody:
+        """The body that these header fields announce. Raises `RefusedError`: 413, 415, 400."""
+        limit_bytes = self._limits.body_bytes
+        length = int(withheld[b"content-length"]) if b"content-length" in withheld else None
+        if length is not None and length > limit_bytes:
+            raise RefusedError(body_too_large(limit_bytes))
+        if withheld.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise RefusedError(compressed_body())
+        return begin_body(withheld.get(b"content-type"), limit_bytes, self._path.body_memory, length)
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body; that of a refused request is dropped."""
@@ -189,11 +201,19 @@ class RequestReader:
             return
         self._is_last = not request.keep_alive
         if request.refusal is None and isinstance(request.body, FormBody):
-            request.body.end()
+            self._end_form(request, request.body)
         if self._is_early:
             self._is_early = False
         else:
             self.ready.append(request)
+
+    def _end_form(self, request: Request, form: FormBody) -> None:
+        try:
+            form.end()
+        except RefusedError as error:
+            if self._is_early and request not in self.ready:
+                raise  # it is being sent on
+            request.refusal = error.refusal
 
     def _learn(self, data: bytes) -> None:
         """Notes what the parser found in `data`, which began with a request, if it found one request only."""
@@ -236,7 +256,9 @@ class RequestReader:
         return access
 
 
-def _check_size(target: bytes, fields: list[Field], limit_bytes: int) -> None:
-    """Bounds a block that is complete; one that was read from fewer bytes than the bound need not be measured."""
-    if len(target) + sum(len(name) + len(value) for name, value in fields) > limit_bytes:
+def _check_size(line: bytes, fields: list[Field], limit_bytes: int) -> None:
+    """Bounds a block that is complete, `line` being method and target of its first line; one that was read from fewer
+    bytes than the bound need not be measured."""
+    size = len(line) + (_LINE_REST_BYTES if line else 0) + _END_BYTES
+    if size + sum(len(name) + len(value) + _FIELD_REST_BYTES for name, value in fields) > limit_bytes:
         raise RefusedError(headers_too_large())

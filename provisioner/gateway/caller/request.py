@@ -67,8 +67,8 @@ _STREAM_OPTIONS: Final = frozenset((b"/v1/chat/completions", b"/v1/completions")
 
 
 class Request:
-    """A request whose header block is complete. `access`, `target`, `service` and `body` are set unless `refusal` is;
-    a page of the operator is for everybody, without `access`.
+    """A request whose header block is complete. `access` is set if `is_known`; `service` unless there is a `refusal`.
+    A page of the operator is for everybody, known or not.
 
     `lines` are the header lines that go on to the replica, `trace_lines` those that the gateway adds,
     `withheld` the fields that stay here, by name.
@@ -79,6 +79,7 @@ class Request:
         "body",
         "expects_continue",
         "is_http_1_0",
+        "is_known",
         "keep_alive",
         "lines",
         "method",
@@ -95,6 +96,7 @@ class Request:
     body: RequestBody
     expects_continue: bool
     is_http_1_0: bool
+    is_known: bool
     keep_alive: bool
     lines: bytes
     method: bytes
@@ -112,6 +114,7 @@ class Request:
         other.access = self.access
         other.expects_continue = self.expects_continue
         other.is_http_1_0 = self.is_http_1_0
+        other.is_known = self.is_known
         other.keep_alive = self.keep_alive
         other.lines = self.lines
         other.method = self.method

@@ -1,14 +1,17 @@
-"""The time of day for records of requests."""
+"""The time of day for records of requests, to the millisecond."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from provisioner.domain.clock import Clock
 
+_MILLISECOND: Final = 0.001
+
 
 class TimeOfDay:
-    """A clock that is asked once for each turn of the loop, whose own time stands still meanwhile."""
+    """A clock that is asked once in a millisecond."""
 
     __slots__ = ("_asked_at", "_clock", "_told")
 
@@ -18,8 +21,8 @@ class TimeOfDay:
         self._told = clock.now()
 
     def at(self, now: float) -> datetime:
-        """The time of day at `now`, which is the loop's present time."""
-        if now != self._asked_at:
+        """The time of day at `now`, the present moment of a steady clock in seconds."""
+        if now >= self._asked_at + _MILLISECOND:
             self._asked_at = now
             self._told = self._clock.now()
         return self._told
