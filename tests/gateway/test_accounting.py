@@ -21,7 +21,7 @@ import pytest
 
 from provisioner.domain.snapshot import Backend
 from provisioner.domain.usage import Outcome
-from provisioner.gateway.config import UsageRecording
+from provisioner.gateway.config import Limits, UsageRecording
 from provisioner.gateway.server import Gateway, start_gateway
 from provisioner.gateway.usage.outlet import QUEUE_RECORDS, Ended
 from provisioner.gateway.usage.spool import Spool
@@ -119,6 +119,7 @@ async def test_record_says_who_where_and_how_and_holds_no_word_of_it(make_stage:
             "request_id": "mine-1",
             "at": "2026-01-01T00:00:00Z",
         }
+        assert 0 < told["ttfb_ms"] <= told["duration_ms"] < 5000
         for secret in ("SECRET-PROMPT", "SECRET-ANSWER", SECRET, key.digest):
             assert secret not in text
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -140,6 +141,31 @@ async def test_what_is_refused_is_recorded_and_a_wrong_key_is_a_count(make_stage
         await until(lambda: len(stage.plane.records()) == 1)
         assert stage.plane.records()[0]["endpoint"] == "ep-acme-chat"
         assert stage.gateway._path.counters.answers[401] == 1
+
+
+async def test_what_is_refused_for_its_form_is_recorded_too(make_stage: StageMaker, tmp_path: Path) -> None:
+    path = tmp_path / "usage.jsonl"
+    async with make_stage(usage=UsageRecording(file=path), limits=Limits(body_bytes=1000, drain_seconds=0.2)) as stage:
+        head = b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-API-Key: %b\r\n" % SECRET.encode()
+        chat = b"POST /v1/chat/completions" + head
+        for number, (data, status, size) in enumerate(
+            (
+                (chat + b"Content-Length: 1001\r\n\r\n", 413, 0),
+                (chat + b"Transfer-Encoding: chunked\r\n\r\n3e9\r\n" + b"x" * 1001, 413, 1001),
+                (chat + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", 415, 0),
+                (chat + b"Expect: tea\r\nContent-Length: 2\r\n\r\n", 417, 0),
+                (b"DELETE /v1/chat/completions" + head + b"\r\n", 405, 0),
+                (b"POST /v1/../x" + head + b"Content-Length: 2\r\n\r\n{}", 404, 0),
+            ),
+            1,
+        ):
+            assert b" %d " % status in (await stage.raw(data)).split(b"\r\n")[0]
+            await until(lambda n=number: path.exists() and path.read_bytes().count(b"\n") == n)  # type: ignore[misc]
+            told = json.loads(path.read_text().splitlines()[-1])
+            assert (told["outcome"], told["status"], told["tenant"]) == ("refused", status, "acme")
+            assert (told["alias"], told["bytes_in"]) == ("", size)
+        assert b" 401 " in await stage.raw(chat.replace(SECRET.encode(), b"tnt-x") + b"Content-Length: 1001\r\n\r\n")
+        assert path.read_bytes().count(b"\n") == 6
 
 
 async def test_record_appears_after_the_last_byte_and_a_slow_database_slows_no_request(stage: Stage) -> None:

@@ -62,6 +62,25 @@ async def test_engine_that_refuses_the_gateway_is_502(stage: Stage, status: int)
     assert b"sk-1" not in answer.body
 
 
+@pytest.mark.parametrize("fields", [b"", b"Content-Type: text/plain\r\n", b"Content-Type: application/json\r\n"])
+async def test_what_an_error_is_shows_in_its_body(stage: Stage, fields: bytes) -> None:
+    answer_with(stage, 422, b' {"error":{"message":"no","x":1e999}}', fields)
+    answer = await stage.chat()
+    assert (answer.status, answer.body) == (422, b' {"error":{"message":"no","x":1e999}}')
+    for body in (b"", b"no", b"{no}", b'"no"', b'{"a":"\xff"}', b'{"a":1} x'):
+        answer_with(stage, 422, body, fields)
+        answer = await stage.chat()
+        assert (answer.status, answer.error()["code"]) == (502, "upstream_error"), body
+
+
+@pytest.mark.parametrize(("kind", "status"), [(b"application/json", 500), (b"text/html", 502)])
+async def test_very_long_error_is_taken_at_the_word_of_its_type(stage: Stage, kind: bytes, status: int) -> None:
+    answer_with(stage, 500, b'{"x":"' + b"x" * 200_000 + b'"}', b"Content-Type: %b\r\n" % kind)
+    answer = await stage.chat()
+    assert answer.status == status
+    assert (len(answer.body) > 200_000) is (status == 500)
+
+
 async def test_wrapped_error_without_end_is_cut(stage: Stage) -> None:
     async def endless(request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 500 No\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -231,6 +231,16 @@ async def test_form_that_goes_wrong_on_its_way_is_refused(make_scene: SceneMaker
         assert not scene.taker.received.endswith(b"0\r\n\r\n")
 
 
+async def test_form_without_its_end_is_refused_in_one_piece_as_in_many(make_scene: SceneMaker) -> None:
+    async with make_scene() as scene:
+        body = MODEL + FILE + b"x" * 100
+        scene.writer.write(sized(len(body)) + body)
+        received = await scene.answer()
+        assert statuses(received) == [400]
+        assert b'"code": "invalid_body"' in received
+        assert not scene.taker.count
+
+
 async def test_form_for_an_unknown_model_is_refused_while_it_is_sent(make_scene: SceneMaker) -> None:
     async with make_scene() as scene:
         scene.writer.write(sized(10_000_000) + MODEL.replace(b"chat", b"nobody") + FILE + bytes(100_000))

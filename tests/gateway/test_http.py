@@ -105,6 +105,19 @@ async def test_header_block_is_bounded(stage: Stage, rest: bytes) -> None:
     assert statuses(await stage.raw(b"GET /v1/" + b"x" * 40_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n")) == [431]
 
 
+@pytest.mark.parametrize("is_cut", [False, True])
+async def test_header_block_is_bounded_at_the_byte(stage: Stage, *, is_cut: bool) -> None:
+    start = HEAD + b"Connection: close\r\nContent-Length: 16\r\nX: "
+    for more, status in ((0, 200), (1, 431)):
+        data = start + b"x" * (32_768 - len(start) - 4 + more) + b"\r\n\r\n" + BODY
+        reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+        for piece in (data[:9000], data[9000:-17], data[-17:]) if is_cut else (data,):
+            writer.write(piece)
+            await asyncio.sleep(0.01)
+        assert statuses(await asyncio.wait_for(reader.read(), 3)) == [status]
+        writer.close()
+
+
 async def test_trailer_and_chunk_extension_without_end_are_bounded(stage: Stage) -> None:
     head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n10\r\n" + BODY + b"\r\n"
     for endless in (b"0\r\nX-Late: ", b"1;"):

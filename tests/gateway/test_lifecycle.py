@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import resource
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 
 from provisioner.domain.clock import SystemClock
 from provisioner.domain.errors import RejectedError
+from provisioner.domain.snapshot import QueueGroup
+from provisioner.gateway.config import UsageRecording
 from provisioner.gateway.server import Limits, TlsFiles, run_gateway, start_gateway
 from tests.gateway.conftest import Stage, StageMaker, until
-from tests.gateway.stub import Received
+from tests.gateway.stub import Received, make_route, make_snapshot
 
 
 async def test_running_request_finishes_while_the_gateway_drains(make_stage: StageMaker) -> None:
@@ -62,6 +65,27 @@ async def test_request_that_outlives_the_drain_time_is_told_so(stage: Stage) -> 
     assert answer.startswith(b"HTTP/1.1 503 ") and b'"shutting_down"' in answer
     async with asyncio.timeout(1):
         await stage.replica.left.wait()
+
+
+async def test_request_that_still_waits_when_the_drain_time_ends_was_shed(
+    make_stage: StageMaker, tmp_path: Path
+) -> None:
+    usage = UsageRecording(file=tmp_path / "usage.jsonl")
+    limits = Limits(drain_seconds=0.2)
+    async with make_stage(usage=usage, limits=limits) as stage:
+
+        async def for_ever(request: Received, writer: asyncio.StreamWriter) -> None:
+            await asyncio.sleep(60)
+
+        stage.replica.script = for_ever
+        group = QueueGroup(name="ep-acme-chat", slots=1, depth=4, wait_seconds=60.0)
+        await stage.publish(replace(make_snapshot(make_route(stage.backend), version=3), groups=(group,)))
+        requests = [asyncio.create_task(stage.chat()) for _ in range(2)]
+        await until(lambda: sum(stage.gateway._path.waiting().values()) == 1)
+        await asyncio.wait_for(stage.gateway.close(), 3)
+        assert [(await one).status for one in requests] == [503, 503]
+        outcomes = [json.loads(line)["outcome"] for line in (tmp_path / "usage.jsonl").read_text().splitlines()]
+        assert sorted(outcomes) == ["shed", "timed_out"]
 
 
 async def test_process_serves_until_it_is_told_to_stop(stage: Stage) -> None:

@@ -7,9 +7,12 @@ by `exchange` for an answer whose status says that it is an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from enum import Enum, auto
+
+import msgspec
 
 from provisioner.gateway.refusal import Refusal, engine_error, upstream_auth
+from provisioner.gateway.replica.answer_head import AnswerHead
 
 _QUOTED_BYTES = 1024
 _MOST_BYTES = 64 * 1024
@@ -17,43 +20,60 @@ _URL = re.compile(r"\b[a-z]+://[^\s)>\"']+")
 """A proxy in front of the engine may tell where it stands, which is no caller's business."""
 
 
-def is_misleading(status: int, fields: Mapping[bytes, bytes]) -> bool:
-    """Whether an answer of this `status` (400 and above), with these fields of its head, must be put differently.
+_is_json = msgspec.json.Decoder(msgspec.Raw).decode
 
-    What is JSON passes, and a 429 that says when to come back; 401 and 403 never do.
-    """
-    if status in (401, 403):
-        return True
-    if status == 429 and b"retry-after" in fields:
-        return False
-    media_type = fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    return media_type != b"application/json" and not media_type.endswith(b"+json")
+
+class Verdict(Enum):
+    """What becomes of an error."""
+
+    HELD = auto()
+    PASSED = auto()
+    WRAPPED = auto()
 
 
 class EngineError:
-    """Collects the text of such an answer, as far as it is quoted, and gives the refusal that stands for it."""
+    """Collects such an answer until it is known what becomes of it. `held` is what has arrived of its body.
 
-    __slots__ = ("_fields", "_is_quoted", "_read_bytes", "_text", "status")
+    A 429 that says when to come back passes, and 401 and 403 never do. All others pass if they are JSON; one that is
+    compressed or very long is taken at the word of its content type.
+    """
 
-    def __init__(self, status: int, fields: Mapping[bytes, bytes]) -> None:
-        self.status = status
-        self._fields = fields
-        is_plain = fields.get(b"content-type", b"").lower().startswith(b"text/plain")
-        self._is_quoted = is_plain and b"content-encoding" not in fields
-        self._text = b""
-        self._read_bytes = 0
+    __slots__ = ("_is_said_json", "_is_text", "head", "held")
 
-    def read(self, piece: bytes) -> bool:
-        """Takes the next piece; False when there is more than anybody would read."""
-        self._read_bytes += len(piece)
-        if self._is_quoted and len(self._text) < _QUOTED_BYTES:
-            self._text = (self._text + piece)[:_QUOTED_BYTES]
-        return self._read_bytes <= _MOST_BYTES
+    def __init__(self, head: AnswerHead) -> None:
+        self.head = head
+        self.held = b""
+        media_type = head.fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        self._is_said_json = media_type == b"application/json" or media_type.endswith(b"+json")
+        self._is_text = media_type == b"text/plain" and b"content-encoding" not in head.fields
+
+    def read(self, piece: bytes, *, complete: bool) -> Verdict:
+        """Takes the next piece, with `complete` the last one."""
+        status, fields = self.head.status, self.head.fields
+        self.held += piece
+        if status == 429 and b"retry-after" in fields:
+            return Verdict.PASSED
+        if status in (401, 403):
+            return Verdict.WRAPPED
+        if b"content-encoding" in fields or len(self.held) > _MOST_BYTES:
+            return Verdict.PASSED if self._is_said_json else Verdict.WRAPPED
+        if not complete:
+            return Verdict.HELD
+        return Verdict.PASSED if self._holds_json() else Verdict.WRAPPED
+
+    def _holds_json(self) -> bool:
+        try:
+            self.held.decode()
+            return self.held.lstrip()[:1] == b"{" and bool(_is_json(self.held))
+        except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+            return False
 
     def refusal(self) -> Refusal:
-        """What the caller is told."""
-        if self.status in (401, 403):
+        """What the caller is told of one that does not pass."""
+        status = self.head.status
+        if status in (401, 403):
             return upstream_auth()
-        text = _URL.sub("…", " ".join(self._text.decode(errors="replace").split()))
-        retry_after = self._fields.get(b"retry-after")
-        return engine_error(self.status, text, retry_after.decode("latin-1") if retry_after else None)
+        quoted = self.held[:_QUOTED_BYTES] if self._is_text else b""
+        text = _URL.sub("…", " ".join(quoted.decode(errors="replace").split()))
+        retry_after = self.head.fields.get(b"retry-after")
+        return engine_error(status, text, retry_after.decode("latin-1") if retry_after else None)

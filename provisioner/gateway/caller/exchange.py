@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from provisioner.domain.snapshot import Backend, Route
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.caller.answer import Answer
-from provisioner.gateway.caller.engine_error import EngineError, is_misleading
+from provisioner.gateway.caller.engine_error import EngineError, Verdict
 from provisioner.gateway.caller.header import wants_trailers
 from provisioner.gateway.caller.request import Request
 from provisioner.gateway.caller.sending import Sending
@@ -244,22 +244,11 @@ class Exchange:
 
     def begin_answer(self, head: AnswerHead) -> None:
         """Takes the head of the answer."""
-        path, request, tally, status = self._path, self._request, self._tally, head.status
-        tally.first_byte = self._time()
-        if status >= 400 and is_misleading(status, head.fields):
-            self._engine_error = EngineError(status, head.fields)
-            return
-        tally.status = status
-        path.counters.count_answer(status)
-        hides_usage = self._sending.has_asked_for_usage and head.length is None  # one with a length passes whole
-        self._reader = reader = answer_reader(head.form, hides_usage=hides_usage)
-        self._answer = Answer(
-            request,
-            head,
-            reader,
-            more_lines=self._charge.lines,
-            keep_alive=request.keep_alive and not path.is_draining and self._sending.upload is None,
-        )
+        self._tally.first_byte = self._time()
+        if head.status >= 400:
+            self._engine_error = EngineError(head)
+        else:
+            self._pass_on(head)
 
     def relay(self, body: bytes, *, complete: bool) -> None:
         """Passes on at once what has arrived of the answer."""
@@ -310,6 +299,21 @@ class Exchange:
             if self._hold is not None:
                 self._caller.wait_at_most(_FOR_EVER)
 
+    def _pass_on(self, head: AnswerHead) -> None:
+        """Begins an answer that the caller gets as it is."""
+        path, request = self._path, self._request
+        self._tally.status = head.status
+        path.counters.count_answer(head.status)
+        hides_usage = self._sending.has_asked_for_usage and head.length is None  # one with a length passes whole
+        self._reader = reader = answer_reader(head.form, hides_usage=hides_usage)
+        self._answer = Answer(
+            request,
+            head,
+            reader,
+            more_lines=self._charge.lines,
+            keep_alive=request.keep_alive and not path.is_draining and self._sending.upload is None,
+        )
+
     def _send(self, backends: Sequence[Backend], model: str) -> None:
         self._caller.wait_at_most(self._path.limits.upstream_header_seconds)
         self._sending.begin(self, backends, model)
@@ -337,11 +341,16 @@ class Exchange:
 
     def _read_engine_error(self, body: bytes, *, complete: bool) -> None:
         error = self._engine_error
-        if error is None or (error.read(body) and not complete):
+        if error is None or (verdict := error.read(body, complete=complete)) is Verdict.HELD:
+            return
+        self._engine_error = None
+        if verdict is Verdict.PASSED:
+            self._pass_on(error.head)
+            self.relay(error.held, complete=complete)
             return
         if not complete and self._sending.upstream is not None:
             self._sending.upstream.abandon()
-        self._sending.answered(error.status)
+        self._sending.answered(error.head.status)
         self._refuse(error.refusal(), Outcome.UPSTREAM_FAILED)
 
     def _stop(self) -> None:

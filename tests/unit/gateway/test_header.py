@@ -87,6 +87,18 @@ def test_request_id_is_kept_only_when_it_is_short_and_visible(offered: bytes) ->
     assert is_good or request_id.startswith(b"req_")
 
 
+@pytest.mark.parametrize(
+    ("version", "rest", "is_kept"),
+    [(b"00", b"", True), (b"01", b"", True), (b"cc", b"-more", True), (b"00", b"-more", False), (b"ff", b"", False)],
+)
+def test_trace_of_a_later_version_goes_on_as_one_of_this(version: bytes, rest: bytes, *, is_kept: bool) -> None:
+    """W3C Trace Context, 4.3."""
+    fields = b"-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01"
+    _, lines = Naming(Random(1)).name({b"traceparent": version + fields + rest, b"tracestate": b"x=1"})
+    goes_on = b"traceparent: 00" + fields + b"\r\ntracestate: x=1\r\n"
+    assert (b"".join(lines) == goes_on) is is_kept
+
+
 @given(
     st.lists(
         st.sampled_from([b"/", b"v1", b"..", b".", b"%2e", b"%2F", b"%5c", b"\\", b"%00", b"metrics", b"%25"]),
