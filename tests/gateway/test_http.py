@@ -196,6 +196,19 @@ async def test_thousands_of_pipelined_requests_of_a_caller_that_does_not_read_ar
     writer.transport.abort()
 
 
+async def test_caller_who_leaves_behind_more_than_is_read_is_noticed(stage: Stage) -> None:
+    async def for_ever(request: Received, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(60)
+
+    stage.replica.script = for_ever
+    _, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    writer.write(WHOLE + SMUGGLED * 2000)
+    await until(lambda: bool(stage.replica.received) and stage.connections[0]._is_paused)
+    writer.close()
+    async with asyncio.timeout(3):
+        await stage.replica.left.wait()
+
+
 async def test_request_in_single_bytes_is_understood(stage: Stage) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
     for at in range(len(WHOLE)):

@@ -195,6 +195,7 @@ async def test_pages_stand_on_the_only_address_without_a_key_and_the_configurati
     keys.write_text(key_line("first"))
     async with alone(TENANTRY_KEYS_FILE=str(keys)) as stage:
         answers = {path: await stage.send("GET", path) for path in ("/healthz", "/readyz", "/status", "/metrics")}
+        assert (await stage.send("GET", "/metrics?name[]=up")).status == 200
         assert {answer.status for answer in answers.values()} == {200}
         assert answers["/status"].headers["Content-Type"] == "application/json"
         assert answers["/metrics"].headers["Content-Type"].startswith("text/plain")

@@ -8,6 +8,7 @@ closing on unread bytes would make the caller's system throw the answer away.
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import struct
 from collections.abc import Callable, Iterable
@@ -30,6 +31,7 @@ from provisioner.gateway.usage.tally import Tally
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 _UNREAD_BYTES: Final = 64 * 1024
 _LINGER_SECONDS: Final = 2.0
+_LEFT: Final = getattr(select, "POLLRDHUP", 0)  # macOS has none, and tells of a break only
 
 
 class _Phase(Enum):
@@ -176,6 +178,8 @@ class CallerConnection:
         if now < self._deadline:
             if self._exchange is not None:
                 self._exchange.keep_alive(now)
+                if self._is_paused and _has_left(self._transport):  # reading would show it
+                    self._leave()
             return
         if self._exchange is not None:
             self._exchange.expire()
@@ -236,7 +240,7 @@ class CallerConnection:
         elif request.service is Service.MODELS:
             self._answer_models(request)
         elif request.service is Service.PAGE:
-            page = self._path.pages[request.target]()
+            page = self._path.pages[request.path]()
             self._answer(page.status, page.body, content_type=page.content_type)
         else:
             self._answer(204, b"", headers=(("Allow", "GET, HEAD, POST, OPTIONS"),))
@@ -366,3 +370,13 @@ class CallerConnection:
         if self._phase is not phase or self._deadline == 0.0:
             self._phase = phase
             self._deadline = self._time() + seconds
+
+
+def _has_left(transport: asyncio.Transport) -> bool:
+    """Whether the other side has ended or broken the connection, behind bytes that nobody has read."""
+    connected = transport.get_extra_info("socket")
+    if connected is None:
+        return False
+    poll = select.poll()
+    poll.register(connected.fileno(), _LEFT)
+    return bool(poll.poll(0))

@@ -156,7 +156,7 @@ class RequestReader:
         request.is_known = False
         request.body = JsonBody(limits.body_bytes, self._path.body_memory)
         try:
-            if target in self._path.pages:
+            if target.partition(b"?")[0] in self._path.pages:
                 request.service = find_page(method)
             else:
                 request.access = self._authenticate(withheld)
