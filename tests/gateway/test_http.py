@@ -202,8 +202,10 @@ async def test_caller_who_leaves_behind_more_than_is_read_is_noticed(stage: Stag
 
     stage.replica.script = for_ever
     _, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
-    writer.write(WHOLE + SMUGGLED * 2000)
-    await until(lambda: bool(stage.replica.received) and stage.connections[0]._is_paused)
+    writer.write(WHOLE)
+    await until(lambda: bool(stage.replica.received))
+    writer.write(SMUGGLED * 1200)
+    await until(lambda: stage.connections[0]._is_paused)
     writer.close()
     async with asyncio.timeout(3):
         await stage.replica.left.wait()
