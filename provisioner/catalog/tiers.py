@@ -36,6 +36,12 @@ def _is_dra(tier: Tier) -> bool:
 
 OPTIONS: tuple[Rule, ...] = (
     (
+        lambda tier: tier.example.get("tier") != tier.name,
+        "example.tier",
+        "the example asks for another tier",
+        "name this one: a copied tier brings the example of the one that it was",
+    ),
+    (
         lambda tier: _is_private(tier) and tier.routing is Routing.IMPORTED_GATEWAY,
         "routing",
         "`imported-gateway` needs sync, which private nodes switch off",

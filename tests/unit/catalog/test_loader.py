@@ -232,7 +232,8 @@ def test_tiers_whose_projects_could_be_confused_are_refused(tmp_path: Path) -> N
     root = copied_pack(tmp_path)
     (root / "templates" / "shared").rename(root / "templates" / "not-dedicated")
     file = root / "templates" / "not-dedicated" / "tier.yaml"
-    file.write_text(file.read_text().replace("name: shared", "name: not-dedicated"))
+    text = file.read_text().replace("name: shared", "name: not-dedicated")
+    file.write_text(text.replace("tier: shared", "tier: not-dedicated"))
     with pytest.raises(RejectedError) as caught:
         load_copy(root)
     assert [finding.reason for finding in caught.value.findings] == ["AmbiguousName"]

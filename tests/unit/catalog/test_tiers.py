@@ -53,6 +53,7 @@ def test_shipped_tiers_are_sound(name: str) -> None:
         ("shared", {"signals": ("queue-depth", "gpu-memory")}, "signals"),
         ("multinode", {"node_mode": NodeMode.SHARED, "routing": Routing.IMPORTED_GATEWAY}, "multiNode"),
         ("partitioned", {"scheduling": Scheduling.DEVICE_PLUGIN, "stack": ()}, "accelerator.partition"),
+        ("dedicated", {"example": {"tier": "shared"}}, "example.tier"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(name: str, options: dict[str, Any], field: str) -> None:
