@@ -77,7 +77,8 @@ def doing_of(line: str) -> str | None:
     if found := _COLLECTING.match(line):
         return f"looking for {found[1]}"
     if found := _INSTALLING.match(line):
-        return f"installing {len(found[1].split(', '))} packages"
+        count = len(found[1].split(", "))
+        return f"installing {count} package{'s' if count > 1 else ''}"
     return None
 
 

@@ -43,13 +43,13 @@ def watch_endpoints(
 def _line(event: EndpointEvent) -> str:
     """What people read; nothing for what only programs need."""
     if event.removed is not None:
-        return f"{event.removed:<16}{event.tenant or '':<24}removed"
+        return f"{event.removed:<15} {event.tenant or '':<23} removed"
     if event.endpoint is None:
         return ""
     found = event.endpoint
     name = f"{found.tenant}/{found.name}" if hasattr(found, "tenant") else found.name
     why = ": ".join(filter(None, (found.reason, found.message)))
-    return f"{found.id:<16}{name:<24}{found.phase:<10}{found.stage or '':<16}{why}".rstrip()
+    return f"{found.id:<15} {name:<23} {found.phase:<9} {found.stage or '':<15} {why}".rstrip()
 
 
 def _json(event: EndpointEvent) -> str:

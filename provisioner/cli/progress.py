@@ -26,7 +26,7 @@ def _show_lines(views: Iterator[OperationView], last: OperationView) -> Operatio
         for name, state, reason, message, elapsed in _rows(last):
             if (state != "pending" or reason) and (name, state, reason) not in told:
                 told.add((name, state, reason))
-                say(f"{name:<16}{state:<9}{_seconds(elapsed):>8}  {_why(reason, message)}".rstrip())
+                say(f"{name:<17} {state:<9}{_seconds(elapsed):>8}  {_why(reason, message)}".rstrip())
     return last
 
 

@@ -169,7 +169,7 @@ def _take(lock: Path, *, patience_seconds: float = 0.0) -> int:
                 raise ConflictError(
                     f"taking lock: another process holds it: {lock}",
                     reason="StateInUse",
-                    hint="stop the other one, or choose another state directory",
+                    hint="stop the other one, or name another folder with --state",
                 ) from error
             time.sleep(_LOOK_SECONDS)
 

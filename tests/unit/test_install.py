@@ -48,6 +48,7 @@ def test_a_failure_ends_as_pip_does_and_tells_what_it_said(tmp_path: Path) -> No
     ("line", "doing"),
     [
         ("Collecting uvloop>=0.21 (from tenantry)", "looking for uvloop"),
+        ("Installing collected packages: tenantry", "installing 1 package"),
         ("Using cached orjson-3.11.0-cp311-cp311-linux_x86_64.whl (130 kB)", "fetching orjson (130 kB)"),
         ("  Using cached orjson-3.11.0-cp311-cp311-linux_x86_64.whl.metadata (41 kB)", None),
         ("Requirement already satisfied: typer in /venv", None),
