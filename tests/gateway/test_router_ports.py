@@ -92,7 +92,9 @@ async def opened(
             writer.transport.abort()
         ports.close()
         replica.stop_listening()
-        await until(lambda: not ports._connections)
+        await until(lambda: not ports._connections and not replica._writers)
+        for _ in range(3):
+            await asyncio.sleep(0)  # uvloop takes a turn or two to close what was aborted
 
 
 @pytest.fixture
@@ -114,13 +116,13 @@ async def test_request_reaches_the_replica_by_mutual_tls_under_its_name_with_its
         assert await room.ask(POST, b'{"model": "m"}') == (200, b"{}")
         (request,) = replica.received
         assert request.line == "POST /v1/chat/completions HTTP/1.1"
-        assert dict(request.headers) == {
-            "host": name,
-            "authorization": "Bearer engine-secret",
-            "accept-encoding": "identity",
-            "x-request-id": "a",
-            "content-length": "14",
-        }
+        assert sorted(request.headers) == [
+            ("accept-encoding", "identity"),
+            ("authorization", "Bearer engine-secret"),
+            ("content-length", "14"),
+            ("host", name),
+            ("x-request-id", "a"),
+        ]
         assert request.body == b'{"model": "m"}'
 
 
@@ -260,11 +262,11 @@ async def test_replica_that_does_not_read_holds_the_router_back() -> None:
     deaf = Backend(host="r0.acme.example.com", address=address, tls=False)
     async with opened(Replica(), (deaf,), Dialer(None)) as room:
         _, writer = await room.connect()
-        writer.write(f"{POST}\r\nhost: w\r\ncontent-length: {2**30}\r\n\r\n".encode())
+        writer.write(f"{POST}\r\nhost: w\r\ncontent-length: {2**26}\r\n\r\n".encode())
         sent = 0
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
-                while sent < 2**30:
+                while sent < 2**26:
                     writer.write(b"x" * 2**16)
                     await writer.drain()
                     sent += 2**16

@@ -182,6 +182,8 @@ class RouterConnection:
         data += b"%x\r\n%b\r\n" % (len(body), body) if self._is_chunked and body else body
         if complete and self._is_chunked:
             data += b"0\r\n\r\n"
+        if complete:
+            self._upstream = None  # which is another request's from now on: this one's slow reader must not stop it
         if self._transport is not None and data:
             self._transport.write(data)
         if complete and self._asked is not None:
