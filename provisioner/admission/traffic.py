@@ -22,7 +22,10 @@ class TrafficForm(Entry):
     )
     balance: Annotated[
         Balance | None,
-        Field(description="which replica gets a request: round-robin or least-loaded; without, the gateways' setting"),
+        Field(
+            description="which replica gets a request: round-robin each in turn, least-loaded the one with the fewest "
+            "running, cache-aware (chat models) the one that knows most of the prompt; without, the gateways' setting"
+        ),
     ] = None
     max_tokens: Annotated[
         int | None, Field(ge=1, le=1_000_000_000, description="tokens that one request may ask for at most")
@@ -41,9 +44,9 @@ def traffic_json(traffic: Traffic) -> dict[str, object]:
 
 def check_traffic(traffic: Traffic, kind: str) -> Iterator[Finding]:
     """What an endpoint with a model of this kind cannot have."""
-    if traffic.balance == "cache-aware":
-        message = "reading balance: the router behind cache-aware shows no client certificate, and replicas want ours"
-        hint = "choose round-robin or least-loaded; cache-aware is for gateways that stand alone"
+    if traffic.balance == "cache-aware" and kind != "chat":
+        message = f"reading balance: a model of this kind keeps nothing of earlier prompts to look for: {kind}"
+        hint = "choose round-robin or least-loaded; cache-aware is for chat models"
         yield Finding(reason="UnsupportedBalance", message=message, field="traffic.balance", hint=hint)
     if traffic.max_tokens is not None and kind != "chat":
         message = f"reading maxTokens: requests to a model of this kind name no length: {kind}"

@@ -24,6 +24,7 @@ from provisioner.api.services import Services
 from provisioner.catalog.fallback import FallbackBudget, FallbackOffer
 from provisioner.domain.endpoint import Phase
 from provisioner.domain.key import key_digest, priority_key
+from provisioner.domain.operation import OperationState
 from provisioner.gateway.server import ControlPlane, Gateway, GatewayConfig, start_gateway
 from provisioner.reconciler.loop import Reconciler
 from provisioner.store.sql import SqlStore
@@ -135,7 +136,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
     store = await open_fresh(tmp_path / "store.sqlite", clock=clock)
     await store.keys.add(bootstrap_key())
     await store.operations.submit(tenant_operation(), tenant=tenant())
-    await store.operations.submit(operation(), endpoint=endpoint(phase=Phase.READY))
+    await store.operations.submit(operation(state=OperationState.SUCCEEDED), endpoint=endpoint(phase=Phase.READY))
     (tmp_path / "partner-key").write_text("partner-secret")
     services = Services(
         store=store,
@@ -176,6 +177,18 @@ async def test_gateways_learn_how_many_they_are(running: Running) -> None:
     await until(lambda: all(path.directory and path.directory.snapshot.gateways == 2 for path in directories), 10)
     await running.gateways.pop().close()
     await until(lambda: bool(directories[0].directory and directories[0].directory.snapshot.gateways == 1), 10)
+
+
+async def test_balance_that_an_endpoint_asks_for_reaches_every_gateway(running: Running) -> None:
+    """ROU-05: a local router is something that an endpoint asks for over the API, and no more."""
+    await running.change("POST", "/endpoints/acme/chat:update", {"traffic": {"balance": "cache-aware"}})
+    assert (await running.get("/endpoints/acme/chat"))["traffic"]["balance"] == "cache-aware"
+    for gateway in running.gateways:
+        replicas = gateway._path.replicas
+        await until(lambda replicas=replicas: set(replicas.cache_aware) == {endpoint().id}, 10)  # type: ignore[misc]
+    snapshot = await running.store.snapshots.current()
+    assert snapshot is not None
+    assert [route.balance for route in snapshot.routes] == ["cache-aware"]
 
 
 async def test_a_tenants_priority_key_is_made_once_and_the_same_on_both_sides(running: Running) -> None:

@@ -124,6 +124,15 @@ def test_traffic_is_changed_alone_and_nothing_of_the_pods() -> None:
     assert not any(is_about_traffic(raw) for raw in others)
 
 
+@pytest.mark.parametrize("kind", ["embedding", "transcription"])
+def test_only_a_chat_model_has_a_cache_of_prompts_to_look_for(kind: str) -> None:
+    found = endpoint()
+    assert admit_traffic(found, {"traffic": {"balance": "cache-aware"}}).plan.traffic == Traffic(balance="cache-aware")
+    other = replace(found, plan=replace(found.plan, runtime=replace(found.plan.runtime, kind=kind)))
+    wanted = {("UnsupportedBalance", "traffic.balance")}
+    assert refusals(admit_traffic, other, {"traffic": {"balance": "cache-aware"}}) == wanted
+
+
 def test_traffic_and_something_else_is_a_change_like_any_other() -> None:
     found = endpoint(traffic={"open": True})
     change = update(found, {"traffic": {"open": False}, "serving": {"contextSize": 1024}})
@@ -137,7 +146,6 @@ def test_traffic_and_something_else_is_a_change_like_any_other() -> None:
         ({"opne": True}, ("UnknownField", "traffic.opne")),
         ({"maxTokens": 0}, ("InvalidValue", "traffic.maxTokens")),
         ({"balance": "random"}, ("InvalidValue", "traffic.balance")),
-        ({"balance": "cache-aware"}, ("UnsupportedBalance", "traffic.balance")),
         ("open", ("WrongType", "traffic")),
     ],
 )

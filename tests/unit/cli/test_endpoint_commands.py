@@ -91,7 +91,7 @@ def test_an_endpoint_is_opened_and_shown_as_open(chat: str, sight: Sight) -> Non
     assert sight.json("endpoint", "show", chat)["traffic"] == {
         "open": True, "balance": "least-loaded", "maxTokens": None,
     }  # fmt: skip
-    assert "traffic.balance" in sight.refused("endpoint", "update", chat, "--set", "traffic.balance=cache-aware")
+    assert "traffic.balance" in sight.refused("endpoint", "update", chat, "--set", "traffic.balance=random")
 
 
 def test_an_update_takes_file_model_and_fields_together(chat: str, served: Served, tmp_path: Path) -> None:
