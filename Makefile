@@ -39,7 +39,7 @@ test: $(VENV)/.dev ## the whole test suite (ARGS go to pytest)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(ARGS)
 
 build/compiled: $(VENV)/.dev $(SHIPPED)
-	@echo 'compiling the gateway: a minute or two, once for each change of it'
+	@echo 'building the wheel with the gateway compiled: a minute or two when it has changed'
 	@rm -rf build/wheel $@
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
 	@$(BIN)/python -m pip install --quiet --no-deps --target $@ build/wheel/tenantry-*-cp3*.whl
@@ -48,7 +48,7 @@ build/compiled: $(VENV)/.dev $(SHIPPED)
 compiled: build/compiled ## the gateway with its hot modules compiled, for processes with PYTHONPATH=build/compiled (needs a C compiler)
 
 test-compiled: compiled ## what the gateway must do, asked of the compiled one (ARGS go to pytest)
-	TENANTRY_REQUIRE=$(TENANTRY_REQUIRE),compiled PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled \
+	TENANTRY_REQUIRE=$(TENANTRY_REQUIRE),compiled PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled:$(CURDIR) \
 	$(BIN)/python -m pytest --import-mode=append -n $(WORKERS) --dist loadscope --no-loadscope-reorder tests/gateway tests/unit/gateway $(ARGS)
 
 engines: ## build what some tests use when it is there: kube-apiserver, etcd, kubectl, Pulumi (needs Go; ARGS=helm)
