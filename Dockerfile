@@ -19,7 +19,7 @@ COPY applications ./applications
 COPY policies ./policies
 # By its name, since the name of a wheel of plain Python is another.
 RUN /opt/tenantry/bin/pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \
- && /opt/tenantry/bin/pip install --no-cache-dir --no-compile "$(echo /wheel/tenantry-*-cp3*.whl)[postgresql]" \
+ && /opt/tenantry/bin/pip install --no-cache-dir --no-compile "$(echo /wheel/tenantry-*-cp3*.whl)[postgresql,router]" \
  && /opt/tenantry/bin/python -m compileall -q /opt/tenantry/lib
 
 FROM ${PYTHON}

@@ -52,6 +52,7 @@ def test_it_installs_extras_that_there_are() -> None:
     [extras] = re.findall(r"\.whl\)\[([\w,-]+)\]", line)
     assert set(extras.split(",")) <= PROJECT["project"]["optional-dependencies"].keys()
     assert "postgresql" in extras.split(","), "where an installation keeps its state"
+    assert "router" in extras.split(","), "what endpoints may ask of gateways"
 
 
 def test_it_starts_our_command() -> None:
