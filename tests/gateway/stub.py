@@ -140,6 +140,8 @@ class ControlPlane:
     """With another one, a batch is counted, and whoever sent it does not learn so."""
     usage_seconds: float = 0.0
     """How long a database takes to count a batch."""
+    usage_waits: asyncio.Event | None = None
+    """For what a batch waits before it is counted."""
     usage_cuts: int = 0
     """Of so many batches that are counted, the connection is cut off instead of an answer."""
     batches: int = 0
@@ -181,6 +183,8 @@ class ControlPlane:
         UsageBatchForm.model_validate_json(text)
         batch = json.loads(text)
         await asyncio.sleep(self.usage_seconds)
+        if self.usage_waits is not None:
+            await self.usage_waits.wait()
         is_new = batch["batch"] not in self.usage
         if is_new:
             self.usage[batch["batch"]] = batch["records"]

@@ -37,9 +37,16 @@ def ending(stage: Stage) -> Callable[[int], None]:
     return end
 
 
+def delivery_of(stage: Stage) -> delivery.Delivery:
+    """The way to the control plane."""
+    [outlet] = stage.gateway._accounting._outlets
+    assert isinstance(outlet._sink, delivery.Delivery)
+    return outlet._sink
+
+
 async def counted(stage: Stage, number: int) -> None:
-    """Waits until the control plane has counted so many."""
-    await until(lambda: len(stage.plane.records()) == number)
+    """Waits until the control plane has counted so many and the gateway knows."""
+    await until(lambda: len(stage.plane.records()) == number and not delivery_of(stage)._in_memory)
 
 
 async def kept(stage: Stage, number: int) -> None:
@@ -53,6 +60,20 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_FIRST_RETRY_SECONDS", 0.05)
 
 
+@pytest.fixture
+async def stage(stage: Stage) -> Stage:
+    """A stage whose gateway has found nothing left from before."""
+    await until(lambda: not delivery_of(stage)._is_spooling)
+    return stage
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine is no slow control plane."""
+    monkeypatch.setattr(delivery, "_IN_MEMORY_SECONDS", 60.0)
+
+
+@pytest.mark.usefixtures("patience")
 async def test_many_records_never_touch_the_disk_while_the_control_plane_answers(stage: Stage) -> None:
     end, wave = ending(stage), 2 * BATCH_RECORDS + 1
     for number in range(1, 4):
@@ -64,6 +85,7 @@ async def test_many_records_never_touch_the_disk_while_the_control_plane_answers
     assert not lost(stage.gateway)
 
 
+@pytest.mark.usefixtures("patience")
 async def test_batch_whose_answer_is_cut_off_is_sent_again_under_its_id(stage: Stage) -> None:
     """The control plane has counted it; what comes after it waits behind it, then goes straight again."""
     end = ending(stage)
@@ -81,34 +103,36 @@ async def test_batch_whose_answer_is_cut_off_is_sent_again_under_its_id(stage: S
 
 
 async def test_slow_answer_is_awaited_and_what_it_is_for_is_on_the_disk_meanwhile(stage: Stage) -> None:
-    stage.plane.usage_seconds = 0.4
+    stage.plane.usage_waits = asyncio.Event()
     ending(stage)(MANY)
     await kept(stage, MANY)
     assert not stage.plane.usage
+    stage.plane.usage_waits.set()
     await until(lambda: len(stage.plane.records()) == MANY and not any(spool(stage).iterdir()))
     assert stage.plane.batches == 1
 
 
 async def test_records_that_find_others_on_their_way_go_to_the_disk_with_them(stage: Stage) -> None:
     """So nothing is in memory alone for longer than it takes to collect twice."""
-    stage.plane.usage_seconds = 0.2
-    [outlet] = stage.gateway._accounting._outlets
+    stage.plane.usage_waits = asyncio.Event()
     lines = [json_line({**RECORD, "at": stage.clock.now()})] * MANY
-    await outlet._sink.write(lines)
-    await outlet._sink.write(lines)
+    await delivery_of(stage).write(lines)
+    assert not spool(stage).exists()
+    await delivery_of(stage).write(lines)
     assert spooled(spool(stage)) == 2 * MANY
+    stage.plane.usage_waits.set()
     await counted(stage, 2 * MANY)
     assert not lost(stage.gateway)
 
 
 async def test_control_plane_that_hangs_fills_the_disk_and_not_the_queue(stage: Stage) -> None:
     """20,000 requests a second for half a second: none is lost, and each is counted once in the end."""
-    end, stage.plane.usage_seconds = ending(stage), 600.0
+    end, stage.plane.usage_waits = ending(stage), asyncio.Event()
     for number in range(1, 6):
         end(2 * BATCH_RECORDS)
         await kept(stage, number * 2 * BATCH_RECORDS)
     assert stage.plane.batches == 1
-    stage.plane.usage_seconds = 0.0
+    stage.plane.usage_waits.set()
     await stage.gateway.close()
     assert len(stage.plane.records()) == 10 * BATCH_RECORDS
     assert not any(spool(stage).iterdir())
@@ -145,6 +169,7 @@ async def test_what_neither_the_control_plane_nor_the_disk_takes_at_the_end_is_c
     assert lost(stage.gateway) == {"SpoolUnwritable": MANY}
 
 
+@pytest.mark.usefixtures("patience")
 async def test_batches_of_processes_that_have_ended_are_found_while_others_go_straight(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +207,7 @@ asyncio.run(main(*sys.argv[1:]))
 async def test_batch_on_its_way_when_its_gateway_is_killed_is_counted_once(stage: Stage) -> None:
     """kill -9 while the control plane counts: the next gateway sends the batch again, under the same id."""
     await stage.gateway.close()
-    stage.plane.usage_seconds = 600.0
+    stage.plane.usage_waits = asyncio.Event()
     folder = stage.snapshot_file.parent
     command = (sys.executable, "-c", PROCESS, stage.plane.url, CREDENTIAL, str(folder))
     running = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE)
@@ -194,7 +219,7 @@ async def test_batch_on_its_way_when_its_gateway_is_killed_is_counted_once(stage
         running.kill()
         await running.wait()
     assert stage.plane.batches == 1
-    stage.plane.usage_seconds = 0.0
+    stage.plane.usage_waits.set()
     stage.gateway = await start_gateway(stage.config, clock=SteppedClock())
     await until(lambda: not any((folder / "usage").iterdir()))
     assert stage.plane.batches == 2

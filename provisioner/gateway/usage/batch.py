@@ -31,11 +31,10 @@ def new_id() -> str:
     return secrets.token_hex(12)
 
 
-def portions(lines: Sequence[bytes]) -> list[Sequence[bytes]]:
-    """The lines, in their order, in parts that are no larger than a batch may be, and not much smaller than need be."""
-    if not lines:
-        return []
-    if len(lines) == 1 or (len(lines) <= BATCH_RECORDS and sum(map(len, lines)) <= BATCH_BYTES):
-        return [lines]
-    middle = len(lines) // 2
-    return [*portions(lines[:middle]), *portions(lines[middle:])]
+def fitting(lines: Sequence[bytes], *, records: int = BATCH_RECORDS, size: int = BATCH_BYTES) -> Sequence[bytes]:
+    """Of the lines so many, from their beginning, as a batch takes that has room for `records` of `size` bytes; where
+    that is for none of the first one's length, it alone."""
+    part = lines[:records]
+    while len(part) > 1 and sum(map(len, part)) > size:
+        part = part[: len(part) // 2]
+    return part

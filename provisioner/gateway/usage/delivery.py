@@ -17,7 +17,7 @@ import aiohttp
 
 from provisioner.gateway.config import ControlPlane
 from provisioner.gateway.operator.counters import Counters
-from provisioner.gateway.usage.batch import BATCH_RECORDS, Batch, new_id, portions
+from provisioner.gateway.usage.batch import BATCH_RECORDS, Batch, fitting, new_id
 from provisioner.gateway.usage.disk import on_disk
 from provisioner.gateway.usage.outlet import Ended
 from provisioner.gateway.usage.record import counted_record, json_line
@@ -69,13 +69,16 @@ class Delivery:
 
     async def write(self, lines: Sequence[bytes]) -> None:
         """Takes records, and counts as lost what neither the control plane nor the spool has room for."""
-        if self._is_spooling or self._in_memory or len(lines) < _FEW_RECORDS:
+        waiting = list(lines)
+        if self._is_spooling or self._in_memory or len(waiting) < _FEW_RECORDS:
             await self._keep()
-            for portion in portions(lines):
-                await self._append(portion)
+            await self._append(waiting)
         else:
-            self._in_memory.extend(Batch(new_id(), b"".join(portion)[:-1]) for portion in portions(lines))
             self._spool_at = asyncio.get_running_loop().time() + _IN_MEMORY_SECONDS
+            while waiting:
+                part = fitting(waiting)
+                self._in_memory.append(Batch(new_id(), b"".join(part)[:-1]))
+                del waiting[: len(part)]
         self._arrived.set()
 
     async def run(self) -> None:
@@ -89,7 +92,7 @@ class Delivery:
                     await self._arrived.wait()
                 elif await self._deliver(batch, session):
                     retry_seconds = _FIRST_RETRY_SECONDS
-                    if batch.records < _FEW_RECORDS:
+                    if self._is_spooling and batch.records < _FEW_RECORDS:
                         await asyncio.sleep(_PACE_SECONDS)
                 else:
                     await asyncio.sleep(retry_seconds)
@@ -116,12 +119,12 @@ class Delivery:
             headers=self._headers, timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS, connect=5.0)
         )
 
-    async def _append(self, lines: Sequence[bytes]) -> None:
+    async def _append(self, lines: list[bytes]) -> None:
         """Has records wait in the spool."""
         try:
             async with self._disk:
-                await on_disk(self._spool.append, lines)
                 self._is_spooling = True
+                await on_disk(self._spool.append, lines)
         except OSError as error:
             self._counters.usage_lost[self._unkept(error)] += len(lines)
 
@@ -130,9 +133,9 @@ class Delivery:
         try:
             async with self._disk:
                 while self._in_memory:
+                    self._is_spooling = True
                     await on_disk(self._spool.keep, self._in_memory[0])
                     self._in_memory.popleft()
-                    self._is_spooling = True
         except OSError as error:
             return self._unkept(error)
         return None

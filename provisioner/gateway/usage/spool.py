@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from provisioner.gateway.usage.batch import BATCH_BYTES, BATCH_RECORDS, Batch, new_id
+from provisioner.gateway.usage.batch import BATCH_BYTES, BATCH_RECORDS, Batch, fitting, new_id
 
 
 class SpoolFullError(OSError):
@@ -34,17 +34,21 @@ class Spool:
         self._others_bytes = 0
         """What all batches but the open one took when it was begun."""
 
-    def append(self, lines: Sequence[bytes]) -> None:
-        """Adds records, each a line with its end, no more than a batch takes. Raises `SpoolFullError` and other kinds
-        of `OSError`; then nothing was added."""
-        text = b"".join(lines)
-        if self._records + len(lines) > BATCH_RECORDS or self._bytes + len(text) > BATCH_BYTES:
-            self.seal()
-        self._check_room(len(text))
-        if self._open is None:
-            self._begin(new_id())
-        self._write(text)
-        self._records += len(lines)
+    def append(self, lines: list[bytes]) -> None:
+        """Takes records out of `lines`, each a line with its end. Raises `SpoolFullError` and other kinds of `OSError`;
+        then what is still in `lines` was not added."""
+        while lines:
+            part = fitting(lines, records=BATCH_RECORDS - self._records, size=BATCH_BYTES - self._bytes)
+            text = b"".join(part)
+            if not part or (self._records and self._bytes + len(text) > BATCH_BYTES):
+                self.seal()
+                continue
+            self._check_room(len(text))
+            if self._open is None:
+                self._begin(new_id())
+            self._write(text)
+            self._records += len(part)
+            del lines[: len(part)]
 
     def keep(self, batch: Batch) -> None:
         """Adds a batch that has its id already. Raises `SpoolFullError` and other kinds of `OSError`; then nothing was

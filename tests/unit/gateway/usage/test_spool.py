@@ -51,6 +51,17 @@ def test_no_batch_is_larger_than_the_control_plane_takes(spool: Spool) -> None:
     assert max(sizes) <= BATCH_RECORDS
 
 
+def test_batches_are_filled_before_others_are_begun(spool: Spool) -> None:
+    """As many batches as there must be: each is a transaction of the control plane."""
+    for _ in range(3):
+        spool.append([LINE] * (BATCH_RECORDS - 100))
+    sizes = []
+    while batch := spool.oldest():
+        sizes.append(batch.records)
+        spool.remove(batch)
+    assert sizes == [BATCH_RECORDS, BATCH_RECORDS, BATCH_RECORDS - 300]
+
+
 def test_batches_come_in_the_order_in_which_they_were_made(spool: Spool, tmp_path: Path) -> None:
     names: list[str] = []
     for number in range(3):
@@ -68,9 +79,13 @@ def test_batches_come_in_the_order_in_which_they_were_made(spool: Spool, tmp_pat
 
 def test_beyond_its_bound_nothing_is_added_until_there_is_room(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "usage", limit_bytes=20)
-    spool.append([LINE, LINE])
+    lines = [LINE, LINE]
+    spool.append(lines)
+    assert not lines
+    lines = [LINE]
     with pytest.raises(SpoolFullError):
-        spool.append([LINE])
+        spool.append(lines)
+    assert lines == [LINE]
     batch = spool.oldest()
     assert batch is not None
     assert batch.records == 2
