@@ -318,3 +318,8 @@ async def test_router_ends_with_a_gateway_that_is_killed() -> None:
         killed.kill()
         killed.communicate()
     await until(lambda: not is_alive(pid), STARTS)
+
+
+def test_router_whose_gateway_was_killed_before_it_began_does_not_begin() -> None:
+    program = [sys.executable, "-m", "provisioner.gateway.replica.router_main", "1000000000", "--port", "nonsense"]
+    assert subprocess.run(program, capture_output=True, check=False).returncode == 0

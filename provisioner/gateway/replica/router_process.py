@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import sys
@@ -110,7 +111,7 @@ async def start_router(workers: WorkerSet, passage: Passage) -> RouterProcess:
         await ports.open(workers.workers, passage)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "provisioner.gateway.replica.router_main"),
+            *("-m", "provisioner.gateway.replica.router_main", str(os.getpid())),
             *router_arguments(workers.policy, ports.addresses, port, metrics_port),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
