@@ -2,9 +2,10 @@
 
 Requests per CPU-second against Envoy passing the same requests through and against LiteLLM; what a request takes longer
 than without anything between; the CPU time of two hundred paced streams; the memory of a thousand slow ones, in a
-process of its own; and two thousand routes that are swapped under load. The contenders are measured in turns and ratios
-are medians over rounds, so that what else the box does weighs on all alike. Linux only, for it reads CPU time and
-memory from /proc.
+process of its own; and two thousand routes that are swapped under load. The gateway is the compiled one that wheels
+hold (`make compiled`); what it takes as it stands in the source tree is told beside it. The contenders are measured in
+turns and ratios are medians over rounds, so that what else the box does weighs on all alike. Linux only, for it reads
+CPU time and memory from /proc.
 """
 
 from __future__ import annotations
@@ -59,15 +60,16 @@ async def main() -> None:
         folder, port = Path(name), int(first_line(server))
         async with serve_plane(port) as plane:
             async with gateway(plane.url, folder) as ours:
-                await _compare(ours, server.pid, port, folder)
+                await _compare(ours, plane.url, server.pid, port, folder)
                 await _swap_routes(ours, plane)
             async with gateway(plane.url, folder / "fresh") as fresh:
                 await _hold_slow_streams(fresh)
 
 
-async def _compare(ours: Proxy, server_pid: int, port: int, folder: Path) -> None:
+async def _compare(ours: Proxy, plane_url: str, server_pid: int, port: int, folder: Path) -> None:
     with envoy(port, folder) as theirs, litellm(port, folder) as other:
-        await _compare_requests(ours, theirs, other)
+        async with gateway(plane_url, folder / "plain", is_plain=True) as plain:
+            await _compare_requests(ours, plain, theirs, other)
         await _compare_latency(ours, theirs, Proxy("direct", server_pid, port))
         await _compare_streams(ours, theirs)
 
@@ -83,8 +85,8 @@ async def _run(proxy: Proxy, *, connections: int, seconds: float, chunks: int = 
     return Run(**json.loads(output), cpu_seconds=cpu_seconds(proxy.pid) - before, seconds=seconds)
 
 
-async def _compare_requests(ours: Proxy, theirs: Proxy | None, other: Proxy | None) -> None:
-    proxies = [proxy for proxy in (ours, theirs) if proxy]
+async def _compare_requests(ours: Proxy, plain: Proxy, theirs: Proxy | None, other: Proxy | None) -> None:
+    proxies = [proxy for proxy in (ours, plain, theirs) if proxy]
     runs: dict[str, list[Run]] = {proxy.name: [] for proxy in proxies}
     for proxy in proxies:
         await _run(proxy, connections=32, seconds=0.5)

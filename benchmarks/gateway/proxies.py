@@ -21,6 +21,9 @@ from pathlib import Path
 from benchmarks.gateway.plane import KEY
 from benchmarks.gateway.processes import free_port, process, wait_for
 
+_ROOT = Path(__file__).parents[2]
+_COMPILED = _ROOT / "build" / "compiled"
+
 
 @dataclass(frozen=True)
 class Proxy:
@@ -32,15 +35,19 @@ class Proxy:
 
 
 @contextlib.asynccontextmanager
-async def gateway(plane_url: str, folder: Path) -> AsyncIterator[Proxy]:
-    """Our gateway: ten thousand keys, two thousand routes, slots, limits, usage and metrics on."""
+async def gateway(plane_url: str, folder: Path, *, is_plain: bool = False) -> AsyncIterator[Proxy]:
+    """Our gateway as a wheel has it: ten thousand keys, two thousand routes, slots, limits, usage and metrics on; with
+    `is_plain` the one of the source tree, which nothing has compiled. Raises `RuntimeError` before `make compiled`."""
     port = free_port()
     folder.mkdir(exist_ok=True)
+    if not is_plain and not any(_COMPILED.glob("provisioner/gateway/caller/exchange.*.so")):
+        raise RuntimeError("looking for the compiled gateway: it is not built; run `make compiled`")
+    path = os.pathsep.join(map(str, (_ROOT,) if is_plain else (_COMPILED, _ROOT)))
     serving = (sys.executable, "-m", "benchmarks.gateway.serving", plane_url, str(port), str(folder / "snapshot.json"))
-    with process(*serving) as running:
+    with process(*serving, environment={"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}) as running:
         wait_for(port)
         await asyncio.to_thread(_wait_until_ready, port)
-        yield Proxy("gateway", running.pid, port)
+        yield Proxy("gateway, not compiled" if is_plain else "gateway", running.pid, port)
 
 
 def _wait_until_ready(port: int) -> None:

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.gateway.conftest import Stage, until
+from provisioner.gateway.config import Limits
+from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.stub import Received
 
 
@@ -79,6 +80,21 @@ async def test_very_long_error_is_taken_at_the_word_of_its_type(stage: Stage, ki
     answer = await stage.chat()
     assert answer.status == status
     assert (len(answer.body) > 200_000) is (status == 500)
+
+
+@pytest.mark.parametrize("started", [b"", b'{"error":'])
+async def test_error_that_stalls_is_waited_for_no_longer_than_any_silence(
+    make_stage: StageMaker, started: bytes
+) -> None:
+    async def stalls(request: Received, writer: asyncio.StreamWriter) -> None:
+        head = b"HTTP/1.1 500 No\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
+        writer.write(head + started)
+        await asyncio.sleep(60)
+
+    async with make_stage(limits=Limits(silence_seconds=0.3, drain_seconds=0.2)) as stage:
+        stage.replica.script = stalls
+        async with asyncio.timeout(5):
+            assert (await stage.chat()).status == 504
 
 
 async def test_wrapped_error_without_end_is_cut(stage: Stage) -> None:

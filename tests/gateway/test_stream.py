@@ -276,8 +276,9 @@ async def test_error_event_is_an_error_to_the_official_client(stage: Stage) -> N
         (STREAM.replace(b"text/event-stream", b"text/plain") + chunk(b"data: 1\n\n"),),
         (STREAM.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n") + chunk(b"data: 1\n\n"),),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 100\r\n\r\ndata: 1\n\n",),
     ],
-    ids=["amid-an-event", "no-events", "compressed", "length"],
+    ids=["amid-an-event", "no-events", "compressed", "length", "events-of-a-length"],
 )
 async def test_answer_that_breaks_off_where_nothing_can_be_said_is_only_broken_off(
     stage: Stage, pieces: tuple[bytes, ...]

@@ -22,7 +22,17 @@ _COMMENT: Final = b": keep-alive\n\n"
 class Answer:
     """One answer. `has_begun` once its head was given out; after it the connection goes on if `keep_alive`."""
 
-    __slots__ = ("_head", "_is_chunked", "_reader", "_trailers", "bytes_out", "has_begun", "keep_alive", "status")
+    __slots__ = (
+        "_has_length",
+        "_head",
+        "_is_chunked",
+        "_reader",
+        "_trailers",
+        "bytes_out",
+        "has_begun",
+        "keep_alive",
+        "status",
+    )
 
     def __init__(
         self,
@@ -39,6 +49,7 @@ class Answer:
         self.has_begun = False
         self._reader = reader
         self._is_chunked = False
+        self._has_length = head.length is not None
         self._trailers: Sequence[bytes] = ()
         made = [head.opening, b"x-request-id: ", request.request_id, b"\r\n", *more_lines]
         if head.length is not None:
@@ -87,11 +98,12 @@ class Answer:
         return b"%x\r\n%b\r\n" % (len(_COMMENT), _COMMENT)
 
     def error_event(self, refusal: Refusal) -> bytes:
-        """`refusal` as the last event of a stream of events that broke off between two of them; else nothing.
+        """`refusal` as the last event of a stream of events that broke off between two of them; else nothing, as where
+        a length was told, which it would make whole.
 
         The chunks are not brought to their end after it: whoever does not know the event still sees the break.
         """
-        if not (self.has_begun and self._reader.is_between_events):
+        if self._has_length or not (self.has_begun and self._reader.is_between_events):
             return b""
         event = b"event: error\ndata: " + refusal.body() + b"\n\n"
         return b"%x\r\n%b\r\n" % (len(event), event) if self._is_chunked else event

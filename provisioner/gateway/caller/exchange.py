@@ -211,7 +211,7 @@ class Exchange:
             self.spoil(timed_out("request body"))
         else:
             upstream = self._sending.upstream
-            self._sending.broke("Silence" if self._has_begun_answer() else "HeaderTimeout")
+            self._sending.broke("HeaderTimeout" if self._tally.first_byte is None else "Silence")
             if upstream is not None:
                 upstream.abandon()
             self._end_badly(upstream_silent(), Outcome.TIMED_OUT)
@@ -221,8 +221,7 @@ class Exchange:
         answer, interval = self._answer, self._path.limits.comment_seconds
         if answer is None or not interval or now < self._quiet_since + interval or self._caller.is_slow:
             return
-        comment = answer.comment()
-        if comment:
+        if comment := answer.comment():
             self._quiet_since = now
             self._caller.write(comment)
 
@@ -247,6 +246,7 @@ class Exchange:
         self._tally.first_byte = self._time()
         if head.status >= 400:
             self._engine_error = EngineError(head)
+            self._caller.wait_at_most(self._path.limits.silence_seconds)
         else:
             self._pass_on(head)
 
@@ -341,6 +341,7 @@ class Exchange:
 
     def _read_engine_error(self, body: bytes, *, complete: bool) -> None:
         error = self._engine_error
+        self._caller.wait_at_most(self._path.limits.silence_seconds)
         if error is None or (verdict := error.read(body, complete=complete)) is Verdict.HELD:
             return
         self._engine_error = None
@@ -393,8 +394,7 @@ class Exchange:
         if answer is None or not answer.has_begun:
             self._refuse(refusal, outcome)
             return
-        event = b"" if self._caller.is_slow else answer.error_event(refusal)
-        if event:
+        if not self._caller.is_slow and (event := answer.error_event(refusal)):
             self._caller.write(event)
         self._settle(outcome)
         self._caller.abort(visibly=answer.ends_with_connection)
