@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from math import ceil
 
 import aiohttp
 
@@ -75,8 +76,10 @@ class Delivery:
             await self._append(waiting)
         else:
             self._spool_at = asyncio.get_running_loop().time() + _IN_MEMORY_SECONDS
+            batches = ceil(len(waiting) / BATCH_RECORDS)
+            records = ceil(len(waiting) / batches)  # so that none is small
             while waiting:
-                part = fitting(waiting)
+                part = fitting(waiting, records=records)
                 self._in_memory.append(Batch(new_id(), b"".join(part)[:-1]))
                 del waiting[: len(part)]
         self._arrived.set()
