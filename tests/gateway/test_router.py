@@ -24,7 +24,7 @@ from provisioner.gateway.replica.worker_set import Generation, worker_set
 from tests.gateway.certificates import Authority, client_files, server_context
 from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.engine import Engine
-from tests.gateway.stub import make_route, make_snapshot
+from tests.gateway.stub import SECRET, make_route, make_snapshot
 
 pytest.importorskip("vllm_router", reason="comes with the extra `router`")
 pytestmark = pytest.mark.timeout(100)
@@ -149,6 +149,17 @@ async def test_conversations_stay_where_their_beginning_is_cached(serving: Servi
                 assert json.loads(request.body)["model"] == "served/chat"
                 assert request.header("host") == engine.backend.host
                 assert request.header("authorization") is request.header("x-api-key") is None
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages"])
+async def test_what_a_router_would_take_the_header_fields_from_goes_past_it(serving: Serving, path: str) -> None:
+    async with serving() as (stage, found):
+        await until(lambda: bool(generations(stage)), STARTS)
+        fields = {"Authorization": f"Bearer {SECRET}", "Anthropic-Version": "2023-06-01"}
+        await stage.send("POST", path, json={"model": "chat", "input": "hello"}, headers=fields)
+        (request,) = (request for engine in found for request in engine.received)
+        assert request.line == f"POST {path} HTTP/1.1"
+        assert request.header("anthropic-version") == "2023-06-01"
 
 
 async def test_other_workers_get_another_process_and_the_old_one_ends_after_it_serves(serving: Serving) -> None:

@@ -287,7 +287,7 @@ class Exchange:
     def _go(self, route: Route) -> None:
         """Sends the request on its way on `route`."""
         self._route = self._tally.route = route
-        backends = self._path.replicas.in_turn(route)
+        backends = self._path.replicas.in_turn(route, is_routable=self._request.suits_router)
         if backends:
             self._send(backends, route.upstream_model)
             return

@@ -130,6 +130,11 @@ class Request:
         """Whether an engine can be asked for the usage of a stream on this path."""
         return self.path in _STREAM_OPTIONS
 
+    @property
+    def suits_router(self) -> bool:
+        """Whether a local router may take it: those drop the header fields of all requests but completions."""
+        return self.path in _STREAM_OPTIONS
+
     def check_kind(self, kind: str) -> None:
         """Refuses a path that is not for models of `kind`. A chat model may know more: some hear, some embed.
 

@@ -108,10 +108,12 @@ class Replicas:
             member = self._replicas[name] = Replica(backend, route)
         return member
 
-    def in_turn(self, route: Route) -> Sequence[Backend]:
-        """The healthy replicas of `route` in the order in which this request may try them."""
-        turns = self._by_route.get(id(route))
-        return (turns or self._adopt(route)).take()
+    def in_turn(self, route: Route, *, is_routable: bool = True) -> Sequence[Backend]:
+        """The healthy replicas of `route` in the order in which this request may try them; a local router in front of
+        them comes first for one that `is_routable`."""
+        turns = self._by_route.get(id(route)) or self._adopt(route)
+        backends = turns.take()
+        return backends if is_routable or turns.front is None else backends[1:]
 
     # What the exchange tells.
 
