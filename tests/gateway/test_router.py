@@ -149,16 +149,15 @@ async def test_conversations_stay_where_their_beginning_is_cached(serving: Servi
                 assert json.loads(request.body)["model"] == "served/chat"
                 assert request.header("host") == engine.backend.host
                 assert request.header("authorization") is request.header("x-api-key") is None
+        await goes_past_the_router(stage, found)
 
 
-@pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages"])
-async def test_what_a_router_would_take_the_header_fields_from_goes_past_it(serving: Serving, path: str) -> None:
-    async with serving() as (stage, found):
-        await until(lambda: bool(generations(stage)), STARTS)
-        fields = {"Authorization": f"Bearer {SECRET}", "Anthropic-Version": "2023-06-01"}
+async def goes_past_the_router(stage: Stage, found: list[Engine]) -> None:
+    """Asks for what a router would take the header fields from."""
+    fields = {"Authorization": f"Bearer {SECRET}", "Anthropic-Version": "2023-06-01"}
+    for path in ("/v1/responses", "/v1/messages"):
         await stage.send("POST", path, json={"model": "chat", "input": "hello"}, headers=fields)
-        (request,) = (request for engine in found for request in engine.received)
-        assert request.line == f"POST {path} HTTP/1.1"
+        (request,) = (one for engine in found for one in engine.received if one.line == f"POST {path} HTTP/1.1")
         assert request.header("anthropic-version") == "2023-06-01"
 
 
@@ -185,7 +184,7 @@ async def test_other_workers_get_another_process_and_the_old_one_ends_after_it_s
         assert (shown["number"], shown["instance"]) == (2, first.instance)
 
 
-async def test_stream_that_runs_keeps_its_old_process(serving: Serving) -> None:
+async def test_request_that_runs_keeps_its_old_process_and_ends_with_its_caller(serving: Serving) -> None:
     async with serving(3) as (stage, found):
         await until(lambda: bool(generations(stage)), STARTS)
         old = pid_of(stage)
@@ -197,6 +196,7 @@ async def test_stream_that_runs_keeps_its_old_process(serving: Serving) -> None:
         await until(lambda: [one.number for one in generations(stage)] == [2], STARTS)
         assert is_alive(old)
         long.cancel()
+        await until(lambda: sum(engine.running for engine in found) == 0)
         await until(lambda: not is_alive(old), STARTS)
 
 
@@ -237,17 +237,6 @@ async def test_worker_that_cannot_be_reached_costs_no_request_and_is_out_soon(se
             statuses |= set(await asyncio.gather(*(chat(stage, f"{n} " * 80) for n in range(6))))
         assert statuses == {200}
         assert stage.gateway._path.counters.replica_ejections == {"ConnectFailed": 1}
-
-
-async def test_caller_who_leaves_ends_the_work_behind_the_router(serving: Serving) -> None:
-    async with serving() as (stage, found):
-        await until(lambda: bool(generations(stage)), STARTS)
-        for engine in found:
-            engine.seconds = 600.0
-        asking = asyncio.create_task(chat(stage, "long"))
-        await until(lambda: sum(engine.running for engine in found) == 1, STARTS)
-        asking.cancel()
-        await until(lambda: sum(engine.running for engine in found) == 0)
 
 
 async def test_error_of_the_router_names_no_replica(serving: Serving) -> None:
