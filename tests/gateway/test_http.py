@@ -139,10 +139,10 @@ async def test_trailers_are_bounded_and_dropped(stage: Stage) -> None:
 
 async def test_slow_header_block_and_slow_body_are_408(make_stage: StageMaker) -> None:
     async with make_stage(limits=Limits(header_seconds=0.3, body_seconds=0.3, drain_seconds=0.2)) as stage:
-        slow_head, slow_body = await asyncio.gather(
-            stage.raw(HEAD), stage.raw(HEAD + b"Content-Length: 16\r\n\r\n" + BODY[:5])
+        slow_head, slow_body, behind = await asyncio.gather(
+            stage.raw(HEAD), stage.raw(HEAD + b"Content-Length: 16\r\n\r\n" + BODY[:5]), stage.raw(WHOLE + HEAD)
         )
-        assert (statuses(slow_head), statuses(slow_body)) == ([408], [408])
+        assert (statuses(slow_head), statuses(slow_body), statuses(behind)) == ([408], [408], [200, 408])
         assert await stage.raw(b"") == b""
 
 

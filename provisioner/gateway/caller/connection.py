@@ -258,7 +258,7 @@ class CallerConnection:
         limits = self._path.limits
         pending = self._reader.pending
         if pending is None:
-            if self._reader.barren_bytes:
+            if self._reader.has_begun:
                 self._enter(_HEAD, limits.header_seconds)
             else:
                 self._enter(_IDLE, limits.keep_alive_seconds)

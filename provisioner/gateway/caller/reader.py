@@ -44,14 +44,12 @@ class RequestReader:
     """Parses one connection. Complete requests wait in `ready`, in their order.
 
     `pending` is the request whose header block is complete and whose body is not; a form is `ready` before that, as
-    soon as its model is known. `barren_bytes` counts what was read since without making a request or a body: an
-    unfinished header block, chunk extension or trailer.
+    soon as its model is known.
     """
 
     def __init__(self, path: DataPath) -> None:
         self.ready: deque[Request] = deque()
         self.pending: Request | None = None
-        self.barren_bytes = 0
         self._path = path
         self._limits = path.limits
         self._parser = httptools.HttpRequestParser(self)
@@ -67,8 +65,19 @@ class RequestReader:
         self._fields: list[Field] = []
         self._credentials: tuple[bytes | None, bytes | None] = (None, None)
         self._access: Access | None = None
+        self._barren_bytes = 0
+        """What was read since without making a request or a body: an unfinished header block, chunk extension or
+        trailer."""
+        self._shared_bytes = 0
+        """The size of the piece in which such a block began, behind something else."""
         self._fed_bytes = 0
+        """No block that is complete can have come in more."""
         self._has_body_moved = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is something of a request, which may be `pending` or not yet."""
+        return self._barren_bytes > 0 or not self._is_between
 
     def feed(self, data: bytes) -> Refusal | None:
         """Reads on, and gives the refusal with which the connection must end, if it must."""
@@ -83,10 +92,10 @@ class RequestReader:
             repeated = self._repetition.request_in(data)
             if repeated is not None:
                 self.pending, body, self._missing_bytes = repeated
-                self.barren_bytes = self._misses = 0
+                self._barren_bytes = self._shared_bytes = self._misses = 0
                 return self._take_body(repeated[0], body)
             self._misses += 1
-        self._fed_bytes = self.barren_bytes + len(data)
+        self._fed_bytes = self._shared_bytes + self._barren_bytes + len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as stop:
@@ -101,10 +110,11 @@ class RequestReader:
             self._learn(data)
         if self.ready or self._has_body_moved:
             self._has_body_moved = False
-            self.barren_bytes = 0
+            self._barren_bytes = 0
+            self._shared_bytes = 0 if self._is_between or self.pending is not None else len(data)
             return None
-        self.barren_bytes = self._fed_bytes
-        return headers_too_large() if self._fed_bytes > self._limits.header_bytes else None
+        self._barren_bytes += len(data)
+        return headers_too_large() if self._barren_bytes > self._limits.header_bytes else None
 
     def drop(self) -> None:
         """Forgets what was read and not answered."""

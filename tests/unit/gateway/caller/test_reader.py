@@ -110,3 +110,12 @@ def test_seeds_are_there() -> None:
     assert len(SMALL) > 50
     assert told(FORM, ()) == told(FORM, range(len(FORM)))
     assert len(told(FORM, ())) == 1
+
+
+def test_header_block_is_bounded_alike_wherever_a_piece_ends() -> None:
+    head = b"GET /v1/models HTTP/1.1\r\nHost: a\r\nX-API-Key: tnt-acme-secret\r\n"
+    first = head + b"\r\n"
+    for size, second in ((4000, (b"GET", b"/v1/models", b"")), (4001, 431)):
+        block = head + b"X: %b\r\n\r\n" % (b"x" * (size - len(head) - len(b"X: \r\n\r\n")))
+        for cut in range(0, len(first + block), 50):
+            assert told(first + block, (cut,)) == [(b"GET", b"/v1/models", b""), second], cut
