@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request, Response
@@ -13,7 +14,7 @@ from provisioner.domain.access import Principal
 from provisioner.domain.endpoint import Endpoint
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import OperationId
-from provisioner.domain.operation import Operation, OperationState
+from provisioner.domain.operation import Json, Operation, OperationState
 from provisioner.domain.origin import KEPT_DAYS, Origin
 from provisioner.domain.tenant import Tenant
 from provisioner.store.interface.operations import OperationStore
@@ -56,7 +57,12 @@ async def find_going_on(wanted: Operation, subject: Endpoint | Tenant, operation
     current = await operations.get(subject.operation)
     if current.state.is_final or current.state is OperationState.CANCELLING:
         return None
-    return current if (current.verb, current.request) == (wanted.verb, wanted.request) else None
+    return current if (current.verb, _asked(current)) == (wanted.verb, _asked(wanted)) else None
+
+
+def _asked(operation: Operation) -> Mapping[str, Json]:
+    """What it was asked for with: the tiers that a tenant keeps follow from those that it had before."""
+    return {name: value for name, value in operation.request.items() if name != "kept"}
 
 
 def point_to(response: Response, operation: OperationId) -> None:

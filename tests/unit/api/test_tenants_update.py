@@ -58,6 +58,15 @@ async def test_what_is_left_out_stays_and_the_same_change_is_answered_with_its_o
     assert [event["outcome"] for event in events if event["action"] == "tenant.update"] == ["succeeded", "accepted"]
 
 
+async def test_other_tiers_asked_for_again_while_they_come_and_go_are_answered_with_their_operation(
+    operator: httpx2.AsyncClient, acme: str
+) -> None:
+    """The row has the tiers of before and those to come by then."""
+    first = await change(operator, {"tiers": ["shared"]})
+    again = await change(operator, {"tiers": ["shared"]}, key="other")
+    assert (again.status_code, again.json().get("id")) == (202, first.json()["id"])
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
