@@ -56,7 +56,7 @@ class CompiledModules(BuildHookInterface[BuilderConfig]):
         cached = cache_of([sys.version, compiler, *MYPY, *modules], sources, root)
         if cached is None:
             cached = Path(self._until_built.enter_context(TemporaryDirectory()))
-        if not any(cached.rglob("*.so")):
+        if not any(cached.glob("*.so")):
             self.app.display_waiting(f"compiling {len(modules)} modules: a minute or two")
             compile_modules(modules, sources, root=root, into=cached)
         build_data["pure_python"], build_data["infer_tag"] = False, True
@@ -130,7 +130,7 @@ def compile_modules(modules: list[str], sources: Iterable[Path], *, root: Path, 
             )
         shutil.rmtree(Path(work, "build"))
         made = {file.relative_to(work): file for file in Path(work).rglob("*.so")}
-        # The one that all others load comes last: a cache that holds it is complete.
+        # The one that all others load, which lies at the top, comes last: a cache that holds it is complete.
         for place, file in sorted(made.items(), key=lambda item: -len(item[0].parts)):
             (into / place).parent.mkdir(parents=True, exist_ok=True)
             file.replace(into / place)
