@@ -34,7 +34,7 @@ from provisioner.gateway.refusal import (
 )
 
 _QUICK_BYTES: Final = 64 * 1024
-"""Up to here a body that came in one piece is tried with `find_plain`, whose parser builds objects."""
+"""Up to here a body is tried with `find_plain`, which reads it in one go."""
 _CHECKED_BYTES: Final = 1024 * 1024
 """Up to here a body is held to be JSON to its last byte. Of a longer one only the members of the object are told apart:
 the rest of it is for the engine to refuse."""

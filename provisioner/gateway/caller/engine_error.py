@@ -19,7 +19,6 @@ _MOST_BYTES = 64 * 1024
 _URL = re.compile(r"\b[a-z]+://[^\s)>\"']+")
 """A proxy in front of the engine may tell where it stands, which is no caller's business."""
 
-
 _is_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
@@ -34,8 +33,8 @@ class Verdict(Enum):
 class EngineError:
     """Collects such an answer until it is known what becomes of it. `held` is what has arrived of its body.
 
-    A 429 that says when to come back passes, and 401 and 403 never do. All others pass if they are JSON; one that is
-    compressed or very long is taken at the word of its content type.
+    A 429 that says when to come back passes, and 401 and 403 never do. All others pass if they are a JSON object; one
+    that is compressed or very long is taken at the word of its content type.
     """
 
     __slots__ = ("_is_said_json", "_is_text", "head", "held")

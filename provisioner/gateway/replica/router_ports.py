@@ -1,7 +1,7 @@
 """Ports of loopback, one for each worker of a local router, which knows neither TLS nor the replicas' own names.
 
 They stand as long as the process that they were opened for. Whoever may connect to loopback here finds them, and gets
-nothing from a replica without the gateway's token. Opened by `routers`, closed with the process.
+nothing from a replica without the gateway's token. Opened and closed by `router_process`.
 """
 
 from __future__ import annotations

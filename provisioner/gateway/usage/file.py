@@ -1,6 +1,6 @@
 """Writes usage records as lines of a file.
 
-The file is opened anew for every write, so it can be moved away and a new one begins. Made by `server`.
+The file is opened anew for every write, so it can be moved away and a new one begins. Made by `sinks`.
 """
 
 from __future__ import annotations

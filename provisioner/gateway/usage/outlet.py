@@ -20,7 +20,6 @@ _COLLECT_SECONDS = 0.1
 _MADE_AT_ONCE = 250
 """Records, before requests have their turn: about half a millisecond's work."""
 
-
 Ended = tuple[Tally, Outcome, float]
 """The notes of a request, how it ended, and when, in loop time."""
 

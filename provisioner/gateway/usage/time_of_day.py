@@ -11,7 +11,7 @@ _MILLISECOND: Final = 0.001
 
 
 class TimeOfDay:
-    """A clock that is asked once in a millisecond."""
+    """A clock that is asked at most once in a millisecond."""
 
     __slots__ = ("_asked_at", "_clock", "_told")
 
