@@ -1,9 +1,14 @@
-"""Whether a process of this machine still runs."""
+"""Processes that tests start: where they find what is tested, and whether they still run."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+
+def places() -> dict[str, str]:
+    """The variables that tell a process where its programs are, and the modules that are tested: compiled or not."""
+    return {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "PYTHONSAFEPATH") if name in os.environ}
 
 
 def is_running(pid: int) -> bool:

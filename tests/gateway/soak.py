@@ -25,6 +25,8 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from tests.processes import places
+
 CALLERS = 12
 SLOTS = 8
 GROWTH_MB = 6.0
@@ -253,7 +255,7 @@ async def _gateway(ports: list[int], folder: Path) -> AsyncIterator[tuple[asynci
         port = int(probe.getsockname()[1])
     server, fragile = (f"http://127.0.0.1:{number}" for number in ports)
     environment = {
-        "PATH": os.environ["PATH"],
+        **places(),
         "HOME": str(folder),
         "LISTEN_ADDR": f"127.0.0.1:{port}",
         "BACKEND_GENERAL": server,

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import stat
 import subprocess
 import sys
@@ -41,6 +40,7 @@ from tests.gateway.stub import (
     serve_control_plane,
 )
 from tests.mutual_tls import free_port
+from tests.processes import places
 
 FIELDS = {
     "tenant", "key", "alias", "upstream_model", "replica", "path", "status", "outcome", "prompt_tokens",
@@ -336,7 +336,7 @@ async def process(plane: ControlPlane, folder: Path, port: int) -> AsyncIterator
     authority = Authority(folder, "ca")
     certificate, key = authority.issue("gateway.example.com")
     environment = {
-        "PATH": os.environ["PATH"],
+        **places(),
         "TENANTRY_STATE": str(folder),
         "TENANTRY_CLIENT_CERT": str(certificate),
         "TENANTRY_CLIENT_KEY": str(key),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import places
 from tests.unit.test_compilable import compiled_modules
 
 LOADED = "import sys, importlib; print(*(importlib.import_module(name).__file__ for name in sys.argv[1:]), sep='\\n')"
@@ -41,5 +42,6 @@ def test_every_module_of_the_list_is_compiled_and_its_source_lies_beside_it() ->
 
 
 def test_processes_use_the_compiled_modules_too() -> None:
-    ran = subprocess.run([sys.executable, "-c", LOADED, *names()], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", LOADED, *names()]
+    ran = subprocess.run(command, env=places(), capture_output=True, text=True, check=True)
     assert [file for file in ran.stdout.splitlines() if not is_compiled(file)] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -17,14 +16,16 @@ from typing import IO
 import httpx2
 import pytest
 
+from tests.processes import places
+
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "run-a-gateway-alone.md"
 COMMAND = (sys.executable, "-m", "provisioner.cli", "gateway")
 DEADLINE_SECONDS = 30.0
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """What a process gets: nothing of whoever runs the tests, but where its programs are."""
-    return {"PATH": os.environ["PATH"], "HOME": "/nowhere", **settings}
+    """What a process gets: nothing of whoever runs the tests, but where its programs and modules are."""
+    return {**places(), "HOME": "/nowhere", **settings}
 
 
 def _put_lines(stream: IO[str], lines: Queue[str]) -> None:
