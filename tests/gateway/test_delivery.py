@@ -170,10 +170,11 @@ async def test_what_neither_the_control_plane_nor_the_disk_takes_at_the_end_is_c
 
 
 @pytest.mark.usefixtures("patience")
-async def test_batches_of_processes_that_have_ended_are_found_while_others_go_straight(
+async def test_batches_of_processes_that_have_ended_are_found_while_others_go_straight_and_while_none_do(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(delivery, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(delivery, "_PACE_SECONDS", 0.05)
     end = ending(stage)
     end(MANY)
     await counted(stage, MANY)
@@ -182,6 +183,9 @@ async def test_batches_of_processes_that_have_ended_are_found_while_others_go_st
     end(MANY)
     await until(lambda: "left" in stage.plane.usage)
     await counted(stage, 2 * MANY + 1)
+    await until(lambda: not delivery_of(stage)._is_spooling)
+    (spool(stage) / "later.batch").write_bytes(json_line({**RECORD, "at": stage.clock.now()}))
+    await until(lambda: "later" in stage.plane.usage)
 
 
 PROCESS = """

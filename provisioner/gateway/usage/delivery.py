@@ -9,6 +9,7 @@ neither counted nor on the disk. Made by `sinks`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -92,7 +93,8 @@ class Delivery:
                 self._arrived.clear()
                 batch = await self._next()
                 if batch is None:
-                    await self._arrived.wait()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._arrived.wait(), _LOOK_SECONDS)
                 elif await self._deliver(batch, session):
                     retry_seconds = _FIRST_RETRY_SECONDS
                     if self._is_spooling and batch.records < _FEW_RECORDS:
