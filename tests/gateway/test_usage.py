@@ -213,6 +213,19 @@ async def test_engine_is_asked_for_what_the_caller_did_not_ask_and_the_caller_do
     assert received.header("accept-encoding") == "identity"
 
 
+async def test_answer_whose_length_was_told_passes_whole(asking: Stage) -> None:
+    """What is taken out of it would be missing."""
+    text = CHAT + event(EXTRA) + DONE
+
+    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(text))
+        writer.write(text)
+
+    asking.replica.script = script
+    assert (await asking.chat({"model": "chat", "stream": True})).body == text
+    assert (await record(asking))["prompt_tokens"] == 9
+
+
 async def test_caller_who_asks_gets_what_it_asked_for(asking: Stage) -> None:
     body = {"model": "chat", "stream": True, "stream_options": {"include_usage": True}}
     answer = await asking.chat(body)
