@@ -222,7 +222,8 @@ async def test_answer_whose_length_was_told_passes_whole(asking: Stage) -> None:
         writer.write(text)
 
     asking.replica.script = script
-    assert (await asking.chat({"model": "chat", "stream": True})).body == text
+    async with asyncio.timeout(5):
+        assert (await asking.chat({"model": "chat", "stream": True})).body == text
     assert (await record(asking))["prompt_tokens"] == 9
 
 
