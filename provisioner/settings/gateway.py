@@ -59,7 +59,7 @@ VARIABLES: Mapping[str, str] = {
     "PROBE_INTERVAL": "between two probes of a replica; default: 5s",
     "PROBE_TIMEOUT": "how long a probe may take; default: 2s",
     "BALANCE": "which replica gets a request: `round-robin` is each in turn, `least-loaded` the one with fewest "
-    "outstanding, `cache-aware` the one that has most of the prompt in its cache; default: round-robin",
+    "outstanding, `cache-aware` the one that was sent most of the prompt before; default: round-robin",
     "CACHE_ROUTERS": "how many endpoints may have a router of their own for `cache-aware`; default: 4",
     "HEADER_TIMEOUT": "how long a caller may take to send a header block; default: 10s",
     "BODY_TIMEOUT": "how long a request's body may rest while it is sent; default: 1m0s",
