@@ -23,7 +23,6 @@ from provisioner.domain.usage import Outcome
 from provisioner.gateway.config import Limits, UsageRecording
 from provisioner.gateway.server import Gateway, start_gateway
 from provisioner.gateway.usage.outlet import QUEUE_RECORDS, Ended
-from provisioner.gateway.usage.spool import Spool
 from provisioner.gateway.usage.tally import Tally
 from tests.gateway.certificates import Authority
 from tests.gateway.conftest import Stage, StageMaker, until
@@ -362,7 +361,8 @@ async def test_killed_gateway_delivers_after_its_next_start(tmp_path: Path) -> N
     await replica.start()
     backend = Backend(host="r0.example.com", address=f"127.0.0.1:{replica.port}", tls=False)
     plane, port = ControlPlane(make_snapshot(make_route(backend)), usage_status=503), free_port()
-    async with serve_control_plane(plane), aiohttp.ClientSession() as http:
+    async with serve_control_plane(plane), aiohttp.ClientSession() as http, contextlib.AsyncExitStack() as stack:
+        stack.callback(replica.stop_listening)
         async with process(plane, tmp_path, port):
             asked, deadline = 0, time.monotonic() + 20
             while asked < 3:
@@ -382,7 +382,6 @@ async def test_killed_gateway_delivers_after_its_next_start(tmp_path: Path) -> N
             await until(lambda: spooled(tmp_path / "usage") == 0, 20)
         assert len(plane.records()) == 3
         assert plane.batches > len(plane.usage)
-    replica.stop_listening()
 
 
 def spooled(folder: Path) -> int:
@@ -392,32 +391,3 @@ def spooled(folder: Path) -> int:
         with contextlib.suppress(FileNotFoundError):
             found += path.read_bytes().count(b"\n")
     return found
-
-
-PROCESS = """
-import sys, time
-from pathlib import Path
-from provisioner.gateway.usage.spool import Spool
-from provisioner.gateway.usage.tally import Tally
-spool = Spool(Path(sys.argv[1]), limit_bytes=10**6)
-spool.append([b'{"number":1}\\n', b'{"number":2}\\n'])
-print("written", flush=True)
-time.sleep(60)
-"""
-
-
-def test_killed_process_leaves_its_batch_to_the_next_and_a_live_one_keeps_it(tmp_path: Path) -> None:
-    other = Spool(tmp_path / "spool", limit_bytes=10**6)
-    with subprocess.Popen([sys.executable, "-c", PROCESS, str(tmp_path / "spool")], stdout=subprocess.PIPE) as holder:
-        try:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == b"written\n"
-            assert other.oldest() is None
-        finally:
-            holder.kill()
-    batch = other.oldest()
-    assert batch is not None
-    assert batch.text == b'{"number":1}\n{"number":2}'
-    assert Spool(tmp_path / "spool", limit_bytes=10**6).oldest() == batch
-    other.remove(batch)
-    assert other.oldest() is None

@@ -94,7 +94,8 @@ class Delivery:
                 batch = await self._next()
                 if batch is None:
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._arrived.wait(), _LOOK_SECONDS)
+                        async with asyncio.timeout(_LOOK_SECONDS):  # wait_for of 3.11 may swallow the end of this task
+                            await self._arrived.wait()
                 elif await self._deliver(batch, session):
                     retry_seconds = _FIRST_RETRY_SECONDS
                     if self._is_spooling and batch.records < _FEW_RECORDS:

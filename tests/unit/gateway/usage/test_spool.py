@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,3 +145,31 @@ def test_spools_of_two_processes_in_one_folder_do_not_take_each_other_s_open_bat
     theirs = other.oldest()
     assert theirs is not None
     assert theirs.records == 2
+
+
+PROCESS = """
+import sys, time
+from pathlib import Path
+from provisioner.gateway.usage.spool import Spool
+spool = Spool(Path(sys.argv[1]), limit_bytes=10**6)
+spool.append([b'{"number":1}\\n', b'{"number":2}\\n'])
+print("written", flush=True)
+time.sleep(60)
+"""
+
+
+def test_killed_process_leaves_its_batch_to_the_next_and_a_live_one_keeps_it(tmp_path: Path) -> None:
+    other = Spool(tmp_path / "spool", limit_bytes=10**6)
+    with subprocess.Popen([sys.executable, "-c", PROCESS, str(tmp_path / "spool")], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"written\n"
+            assert other.oldest() is None
+        finally:
+            holder.kill()
+    batch = other.oldest()
+    assert batch is not None
+    assert batch.text == b'{"number":1}\n{"number":2}'
+    assert Spool(tmp_path / "spool", limit_bytes=10**6).oldest() == batch
+    other.remove(batch)
+    assert other.oldest() is None
