@@ -153,9 +153,9 @@ async def test_conversations_stay_where_their_beginning_is_cached(serving: Servi
 
 
 async def goes_past_the_router(stage: Stage, found: list[Engine]) -> None:
-    """Asks for what a router would take the header fields from."""
+    """Asks for what a router would take the header fields from, or the query."""
     fields = {"Authorization": f"Bearer {SECRET}", "Anthropic-Version": "2023-06-01"}
-    for path in ("/v1/responses", "/v1/messages"):
+    for path in ("/v1/responses", "/v1/messages", "/v1/chat/completions?api-version=1"):
         await stage.send("POST", path, json={"model": "chat", "input": "hello"}, headers=fields)
         (request,) = (one for engine in found for one in engine.received if one.line == f"POST {path} HTTP/1.1")
         assert request.header("anthropic-version") == "2023-06-01"

@@ -132,8 +132,8 @@ class Request:
 
     @property
     def suits_router(self) -> bool:
-        """Whether a local router may take it: those drop the header fields of all requests but completions."""
-        return self.path in _STREAM_OPTIONS
+        """Whether a local router may take it: those drop queries, and the header fields of all but completions."""
+        return self.target in _STREAM_OPTIONS
 
     def check_kind(self, kind: str) -> None:
         """Refuses a path that is not for models of `kind`. A chat model may know more: some hear, some embed.
