@@ -152,7 +152,7 @@ def upstream_auth() -> Refusal:
 
 
 def engine_error(status: int, text: str, retry_after: str | None) -> Refusal:
-    """What stands for an engine's error of `status` that is not JSON, `text` being what it said: 503 or else 502."""
+    """What stands for an engine's error of `status` that is no JSON object: 503, else 502. `text` is what it said."""
     message = f"The model server answered with the status: {status}" + (f" ({text})." if text else ".")
     headers = (("Retry-After", retry_after),) if retry_after else ()
     return Refusal(503 if status == 503 else 502, "upstream_error", message, type="api_error", headers=headers)
