@@ -13,6 +13,7 @@ import msgspec
 
 from provisioner.domain.snapshot import Route
 from provisioner.domain.usage import Outcome
+from provisioner.gateway.usage.plain_record import CountedRecord
 from provisioner.gateway.usage.tally import Tally
 
 ANONYMOUS: Final = "anonymous"
@@ -30,32 +31,30 @@ _TEXT_CHARACTERS: Final = 128
 _encode: Final = msgspec.json.Encoder().encode  # a sixth of what orjson takes for so little, each time anew
 
 
-def json_line(record: dict[str, Any]) -> bytes:
+def json_line(record: CountedRecord | dict[str, Any]) -> bytes:
     """A record as JSON, with the end of its line."""
     return _encode(record) + b"\n"
 
 
-def counted_record(tally: Tally, route: Route, outcome: Outcome, ended: float) -> dict[str, Any]:
+def counted_record(tally: Tally, route: Route, outcome: Outcome, ended: float) -> CountedRecord:
     """What of a request for `route` is counted by the control plane (`admission.usage`), and what it takes as evidence
     of a fallback; what it takes for granted is left out."""
     key, tokens = tally.key, tally.tokens
-    counted = {
-        "at": tally.at,
-        "tenant": key.tenant or route.tenant,
-        "endpoint": route.endpoint,
-        "key": key.name or key.digest or ANONYMOUS,
-        "status": tally.status or _NO_STATUS,
-        "outcome": outcome.value,
-        "prompt_tokens": tokens.prompt,
-        "completion_tokens": tokens.completion,
-        "duration_ms": _milliseconds(tally.began, ended),
-    }
-    if key.team is not None:
-        counted["team"] = key.team
-    if tally.target or tally.denial:
-        request_id = tally.request_id.decode("latin-1")
-        counted.update(request_id=request_id, target=tally.target, denial=tally.denial)
-    return counted
+    return CountedRecord(
+        at=tally.at,
+        tenant=key.tenant or route.tenant,
+        endpoint=route.endpoint,
+        key=key.name or key.digest or ANONYMOUS,
+        status=tally.status or _NO_STATUS,
+        outcome=outcome,
+        prompt_tokens=tokens.prompt,
+        completion_tokens=tokens.completion,
+        duration_ms=_milliseconds(tally.began, ended),
+        team=key.team,
+        request_id=tally.request_id.decode("latin-1") if tally.target or tally.denial else "",
+        target=tally.target,
+        denial=tally.denial,
+    )
 
 
 def record_of(tally: Tally, outcome: Outcome, ended: float) -> dict[str, Any]:

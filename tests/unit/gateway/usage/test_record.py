@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 
 import pytest
@@ -32,10 +33,10 @@ def test_record_is_as_the_control_plane_takes_it() -> None:
     notes.tokens = Tokens(1, 2, "stop")
     notes.target, notes.denial = "outside", "BudgetUsedUp"
     assert notes.route is not None
-    counted = counted_record(notes, notes.route, Outcome.OK, 12.5)
-    told = UsageRecordForm.model_validate_json(json_line(counted)).record()
+    line = json_line(counted_record(notes, notes.route, Outcome.OK, 12.5))
+    told, counted = UsageRecordForm.model_validate_json(line).record(), json.loads(line)
     assert set(counted) == {field.name for field in fields(told)}
-    assert counted.items() <= record_of(notes, Outcome.OK, 12.5).items()
+    assert counted.items() <= json.loads(json_line(record_of(notes, Outcome.OK, 12.5))).items()
     assert (told.tenant, told.endpoint, told.key, told.team) == ("acme", "ep-acme-chat", "key-1", "red")
     assert (told.prompt_tokens, told.completion_tokens, told.duration_ms) == (1, 2, 2500.0)
     assert (told.request_id, told.target, told.denial) == ("req-1", "outside", "BudgetUsedUp")
@@ -45,17 +46,17 @@ def test_what_the_control_plane_takes_for_granted_is_not_sent() -> None:
     notes = tally()
     assert notes.route is not None
     counted = counted_record(notes, notes.route, Outcome.OK, 12.5)
-    assert not counted.keys() & {"team", "request_id", "target", "denial"}
+    assert not json.loads(json_line(counted)).keys() & {"team", "request_id", "target", "denial"}
     told = UsageRecordForm.model_validate_json(json_line(counted)).record()
     assert (told.team, told.prompt_tokens, told.target, told.denial) == (None, None, "", "")
 
 
 def test_key_without_a_name_is_told_by_its_digest_and_nobody_s_as_anonymous() -> None:
     assert record_of(tally(), Outcome.OK, 11.0)["key"] == make_key().digest[:12]
-    assert counted_record(tally(), make_route(alias="chat"), Outcome.OK, 11.0)["key"] == make_key().digest
+    assert counted_record(tally(), make_route(alias="chat"), Outcome.OK, 11.0).key == make_key().digest
     stranger = KeyDigest(digest="", tenant="")
     told = counted_record(tally(key=stranger), make_route(alias="chat"), Outcome.OK, 11.0)
-    assert (told["key"], told["tenant"]) == ("anonymous", "acme")
+    assert (told.key, told.tenant) == ("anonymous", "acme")
     assert UsageRecordForm.model_validate_json(json_line(told))
 
 
