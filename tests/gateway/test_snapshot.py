@@ -45,6 +45,18 @@ async def test_snapshot_file_holds_digests_only_and_is_its_owner_s(stage: Stage)
     assert CREDENTIAL not in text + repr(stage.config)
 
 
+async def test_snapshot_that_the_disk_did_not_take_leaves_nothing_and_is_stored_when_it_does(stage: Stage) -> None:
+    """Ledger: GW-01. What is stored is never an older one that has the time of a newer one."""
+    await until(stage.snapshot_file.exists)
+    stage.snapshot_file.unlink()
+    stage.snapshot_file.mkdir()
+    await stage.publish(make_snapshot(version=3))
+    await until(lambda: stage.gateway._path.counters.snapshot_failures.total() == 1)
+    assert list(stage.snapshot_file.parent.glob("snapshot.json.*")) == []
+    stage.snapshot_file.rmdir()
+    await until(lambda: stage.snapshot_file.is_file() and b'"version":3' in stage.snapshot_file.read_bytes())
+
+
 @pytest.mark.parametrize("failure", ["broken", "garbage", "not-a-snapshot"])
 async def test_last_good_snapshot_serves_on_while_the_control_plane_fails(stage: Stage, failure: str) -> None:
     """Ledger: ROU-07, GW-01."""

@@ -52,6 +52,8 @@ class Subscription:
         self._counters = counters
         self._publish = publish
         self._etag: str | None = None
+        self._unstored = b""
+        """What is in use, where the disk has not taken it yet."""
         self._trouble = ""
         self._confirmed_at: datetime | None = None
 
@@ -108,12 +110,8 @@ class Subscription:
         self._use(await asyncio.to_thread(decode_directory, content))
         self._etag = etag
         self._note_success()
-        storing = asyncio.create_task(asyncio.to_thread(_store, self._control.snapshot_file, content))
-        try:
-            await asyncio.shield(storing)
-        except asyncio.CancelledError:
-            await storing  # a gateway that has ended writes nothing any more
-            raise
+        self._unstored = content
+        await self._store()
         if etag is None:
             await asyncio.sleep(_RETRY_SECONDS)  # without a version there is nothing to wait for a change of
 
@@ -124,7 +122,19 @@ class Subscription:
         self._confirmed_at = self._clock.now()
         return self._confirmed_at
 
+    async def _store(self) -> None:
+        storing = asyncio.create_task(asyncio.to_thread(_store, self._control.snapshot_file, self._unstored))
+        try:
+            await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            await storing  # a gateway that has ended writes nothing any more
+            raise
+        self._unstored = b""
+
     async def _confirm(self) -> None:
+        self._confirmed_at = self._clock.now()
+        if self._unstored:
+            await self._store()
         moment = self._note_success().timestamp()
         with contextlib.suppress(FileNotFoundError):
             await asyncio.to_thread(os.utime, self._control.snapshot_file, (moment, moment))
@@ -150,8 +160,12 @@ class Subscription:
 def _store(path: Path, content: bytes) -> None:
     """Replaces the file in one step; readable by its owner only from its first moment."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)  # a disk that is full must not stay so for it
+        raise
