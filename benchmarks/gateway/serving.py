@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from pathlib import Path
 
@@ -23,4 +24,5 @@ async def serve(plane_url: str, port: int, snapshot_file: Path) -> None:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(20_000)  # as the command `tenantry` does, before it knows what it is to serve
     uvloop.run(serve(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import resource
 import time
@@ -61,9 +60,6 @@ _SWEEP_SECONDS = 0.25
 _DRAIN_LOOK_SECONDS = 0.02
 _HANDOVER_SECONDS = 1.0
 _BACKLOG = 2048
-_GC_THRESHOLDS = 20_000, 20, 50
-"""Python's collector looks for cycles. A request makes none, but leaves its notes for a moment, and with the usual
-thresholds that is enough to have the collector look through everything again and again."""
 
 
 class SnapshotSource(Protocol):
@@ -271,7 +267,6 @@ async def start_gateway(config: GatewayConfig, *, clock: Clock, random: Random |
 async def run_gateway(config: GatewayConfig, *, clock: Clock, stop: asyncio.Event) -> None:
     """Serves until `stop` is set, then drains and returns."""
     _allow_open_files()
-    gc.set_threshold(*_GC_THRESHOLDS)
     with contextlib.suppress(OSError):  # which the start itself tells better
         if await is_shared(config.listen_host, config.listen_port):
             _log.warning(
