@@ -31,6 +31,8 @@ class Replicas:
         self.surveyed: Snapshot | None = None
         """The last one of which every replica is known."""
         self._survey: Iterator[None] = iter(())
+        self._present: Snapshot | None = None
+        self._slice = _ROUTES_PER_SLICE
         self._by_route: dict[int, Turns] = {}
         """By the identity of routes, which are kept beside it for that."""
         self._kept: list[Route] = []
@@ -52,8 +54,11 @@ class Replicas:
         """Takes the replicas of a new snapshot and forgets those that are gone.
 
         A route is taken up when it is first asked for. All others follow, a few with each `tick`: thousands at once
-        would hold up requests.
+        would hold up requests. Where snapshots come faster than that, slices grow until all are reached in time:
+        what is gone is forgotten at the end only.
         """
+        is_overtaken = self.surveyed is not self._present
+        self._present, self._slice = snapshot, 2 * self._slice if is_overtaken else _ROUTES_PER_SLICE
         self._by_route, self._kept = {}, []
         self._survey = self._look_over(snapshot)
         next(self._survey, None)
@@ -77,7 +82,7 @@ class Replicas:
                 turns.renew()
             if turns.balance == "cache-aware":
                 cache_aware.setdefault(route.endpoint, (route, turns))
-            if number % _ROUTES_PER_SLICE == 0:
+            if number % self._slice == 0:
                 yield
         self._turns, self._replicas, self.cache_aware = turns_now, replicas_now, cache_aware
         self._returning = {replica for replica in self._returning if self.knows(replica)}

@@ -254,3 +254,14 @@ def test_replica_that_goes_out_while_a_snapshot_is_taken_up_is_out_afterwards() 
     use(replicas, last)
     replicas.tick(0.0)
     assert {replica.backend for replica in replicas.known} == {A, C}
+
+
+def test_what_is_gone_is_forgotten_though_snapshots_come_faster_than_they_are_taken_up() -> None:
+    replicas = Replicas("round-robin", Counters())
+    for version in range(20):
+        backends = [Backend(host=f"r{version}-{n}.example.com", address="10.0.0.1:443") for n in range(500)]
+        routes = [make_route(backend, endpoint=f"ep-{n}") for n, backend in enumerate(backends)]
+        use(replicas, *routes)
+        assert all(replicas.in_turn(route) for route in routes)
+        replicas.tick(0.0)
+    assert len(list(replicas.known)) <= 2500
