@@ -163,7 +163,9 @@ async def test_what_is_refused_for_its_form_is_recorded_too(make_stage: StageMak
             told = json.loads(path.read_text().splitlines()[-1])
             assert (told["outcome"], told["status"], told["tenant"]) == ("refused", status, "acme")
             assert (told["alias"], told["bytes_in"]) == ("", size)
-        assert b" 401 " in await stage.raw(chat.replace(SECRET.encode(), b"tnt-x") + b"Content-Length: 1001\r\n\r\n")
+        nobody = chat.replace(SECRET.encode(), b"tnt-x")
+        assert b" 413 " in await stage.raw(nobody + b"Content-Length: 1001\r\n\r\n")
+        assert b" 401 " in await stage.raw(nobody + b"Content-Length: 1000\r\n\r\n")
         assert path.read_bytes().count(b"\n") == 6
 
 

@@ -162,6 +162,7 @@ class RequestReader:
         request.request_id, request.trace_lines = self._path.naming.name(withheld)
         request.is_http_1_0 = version == "1.0"
         request.keep_alive = parser.should_keep_alive()
+        length = int(withheld[b"content-length"]) if b"content-length" in withheld else None
         request.target = target
         request.is_known = False
         request.body = JsonBody(limits.body_bytes, self._path.body_memory)
@@ -175,19 +176,18 @@ class RequestReader:
                 request.service = find_service(method, request.target)
             request.path = request.target.partition(b"?")[0]
             request.expects_continue = b"expect" in withheld and expects_continue(withheld)
-            request.body = self._begin_body(withheld)
+            request.body = self._begin_body(withheld, length)
         except RefusedError as error:
             request.refusal = error.refusal
+        if length is not None and length > limits.body_bytes:
+            request.refusal = body_too_large(limits.body_bytes)  # whoever asks, and whatever for
 
-    def _begin_body(self, withheld: Mapping[bytes, bytes]) -> RequestBody:
-        """The body that these header fields announce. Raises `RefusedError`: 413, 415, 400."""
-        limit_bytes = self._limits.body_bytes
-        length = int(withheld[b"content-length"]) if b"content-length" in withheld else None
-        if length is not None and length > limit_bytes:
-            raise RefusedError(body_too_large(limit_bytes))
+    def _begin_body(self, withheld: Mapping[bytes, bytes], length: int | None) -> RequestBody:
+        """The body that these header fields announce, of that length. Raises `RefusedError`: 415, 400."""
         if withheld.get(b"content-encoding", b"identity").lower() != b"identity":
             raise RefusedError(compressed_body())
-        return begin_body(withheld.get(b"content-type"), limit_bytes, self._path.body_memory, length)
+        limit_bytes, memory = self._limits.body_bytes, self._path.body_memory
+        return begin_body(withheld.get(b"content-type"), limit_bytes, memory, length)
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body; that of a refused request is dropped."""
