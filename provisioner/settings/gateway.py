@@ -36,8 +36,8 @@ VARIABLES: Mapping[str, str] = {
     "TENANTRY_SNAPSHOT_FILE": "where a gateway keeps the last snapshot; default: in the state folder",
     "TENANTRY_SNAPSHOT_MAX_AGE": "how long a gateway serves without word from the control plane; default: for ever",
     "TENANTRY_SECRETS": "folder with a file per secret that snapshots name",
-    "LISTEN_ADDR": "host:port (or :port) the gateway serves customers on; default: :8080, and 127.0.0.1:8080 for one "
-    "that stands alone without keys",
+    "LISTEN_ADDR": "host:port the gateway serves customers on; :port is every IPv4 address, [::]:port every IPv6 "
+    "address; default: :8080, and 127.0.0.1:8080 for one that stands alone without keys",
     "TENANTRY_TLS_CERT": "PEM: certificate with which the gateway speaks TLS to customers; default: plain HTTP",
     "TENANTRY_TLS_KEY": "PEM: its private key",
     "ADMIN_ADDR": "host:port of status, health, metrics and configuration; empty for none; default: 127.0.0.1:9090. A "

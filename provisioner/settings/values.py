@@ -56,7 +56,7 @@ def parse_listen(variable: str, value: str) -> Listen:
     host, colon, port = value.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
         raise bad_setting(variable, "host:port or :port", value, "127.0.0.1:8080")
-    return Listen(host=host.strip("[]") or "0.0.0.0", port=int(port))  # noqa: S104 - `:port` means every address
+    return Listen(host=host.strip("[]") or "0.0.0.0", port=int(port))  # noqa: S104 - `:port` means every address of IPv4
 
 
 def switch(environ: Environ, variable: str, *, default: bool) -> bool:
