@@ -179,7 +179,7 @@ async def test_verb_that_nothing_cancels_ends_as_our_bug_and_not_as_cancelled(
 
 
 @pytest.mark.parametrize("verb", NOT_CANCELLABLE)
-def test_what_only_removes_cannot_be_cancelled_and_says_why(verb: Verb) -> None:
-    with pytest.raises(ConflictError, match="cannot be brought back") as refused:
+def test_what_only_goes_on_cannot_be_cancelled_and_says_why(verb: Verb) -> None:
+    with pytest.raises(ConflictError, match=NOT_CANCELLABLE[verb]) as refused:
         require_cancellable(operation(verb=verb))
     assert refused.value.reason == "NotCancellable" and refused.value.hint
