@@ -28,6 +28,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 MYPY = ("--config-file=", "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent")
 """Types of other libraries are not looked at, so that it is all one which of them are installed; `make check` does."""
 
+OPTIMISED = {"MYPYC_OPT_LEVEL": "3", "MYPYC_DEBUG_LEVEL": "0"}
+"""What the C compiler is told."""
+
 KEPT = 8
 """How many results the cache holds."""
 
@@ -53,7 +56,7 @@ class CompiledModules(BuildHookInterface[BuilderConfig]):
         if not (compiler and can_compile_c()):
             self.app.display_warning("the wheel is plain Python: no C compiler, no Python.h or no mypyc here")
             return
-        cached = cache_of([sys.version, compiler, *MYPY, *modules], sources, root)
+        cached = cache_of([sys.version, compiler, *MYPY, *OPTIMISED.values(), *modules], sources, root)
         if cached is None:
             cached = Path(self._until_built.enter_context(TemporaryDirectory()))
         if not any(cached.glob("*.so")):
@@ -120,8 +123,7 @@ def compile_modules(modules: list[str], sources: Iterable[Path], *, root: Path, 
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, place)
         command = [sys.executable, "-m", "mypyc", *MYPY, *modules]
-        environment = os.environ | {"MYPYC_OPT_LEVEL": "3", "MYPYC_DEBUG_LEVEL": "0"}
-        ended = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
+        ended = subprocess.run(command, cwd=work, env=os.environ | OPTIMISED, capture_output=True, text=True)
         if ended.returncode:
             told = (ended.stdout + ended.stderr).strip()[-4000:]
             raise RuntimeError(

@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import replace
 
 from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.enumeration import first_few
 from provisioner.domain.errors import NotFoundError, RetryableError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.plan import EndpointPlan
@@ -36,6 +37,8 @@ from provisioner.platform.kinds import (
     VIRTUAL_CLUSTER_INSTANCE,
 )
 from provisioner.platform.nodes import belongs_to
+
+_SHOWN = 5
 
 
 async def withdraw(attempt: EndpointAttempt) -> Done | Wait:
@@ -86,8 +89,7 @@ async def release(attempt: EndpointAttempt) -> Done | Wait:
     )
     left = await _leftovers(cluster, plan, namespace=namespace, gateway_namespace=world.site.gateway.namespace)
     if left:
-        message = f"still there: {', '.join(left[:5])}" + (f" and {len(left) - 5} more" if len(left) > 5 else "")
-        return await _waiting(attempt, endpoint, "Reclaiming", message)
+        return await _waiting(attempt, endpoint, "Reclaiming", f"still there: {first_few(left, _SHOWN)}")
     if plan.shares_tenant_cluster and await leave(attempt, endpoint):
         await attempt.guard()
         await world.delivery.delete(shared_branch(plan.tenant, plan.tier))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.enumeration import first_few
 from provisioner.domain.errors import ConflictError, NotFoundError, RejectedError
 from provisioner.domain.finding import Finding
 from provisioner.domain.ids import EndpointId
@@ -97,7 +98,7 @@ def require_unused(pool: Endpoint, endpoints: Iterable[Endpoint]) -> None:
 def told(endpoints: Iterable[Endpoint]) -> str:
     """Their names, the first few of them. Pure."""
     names = sorted(f"{found.tenant}/{found.name}" for found in endpoints)
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return first_few(names, _SHOWN)
 
 
 def of_own(run: StepRun) -> StepRun:

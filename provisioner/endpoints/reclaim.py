@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from provisioner.domain.clock import Clock
 from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.enumeration import first_few
 from provisioner.domain.errors import ConflictError, NotFoundError
 from provisioner.domain.ids import EndpointId, Ids
 from provisioner.domain.operation import Operation, Verb
@@ -83,8 +84,7 @@ async def remove(attempt: EndpointAttempt) -> Done | Wait:
         ref = ObjectRef(HTTP_ROUTE, attempt.operation.subject, attempt.world.site.gateway.namespace)
         left += await _removed(attempt, attempt.world.clusters.control_plane(plane), ref)
     if left:
-        more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
-        message = f"still there: {', '.join(left[:_SHOWN])}{more}"
+        message = f"still there: {first_few(left, _SHOWN)}"
         return wait_for(attempt, attempt.step, reason="Reclaiming", message=message)
     return Done({"leftovers": 0, "owners": owners})
 

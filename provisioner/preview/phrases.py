@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from provisioner.domain.enumeration import first_few
 from provisioner.preview.effect import Effect, Reach
 from provisioner.preview.report import CapacityNeed, ImpactGroup, ObjectChange, Report, Where
 
@@ -59,8 +60,7 @@ def uncovered(report: Report) -> Iterator[str]:
     for case, why in report.uncovered.items():
         alike.setdefault(why, []).append(case)
     for why, cases in alike.items():
-        more = f" and {len(cases) - _CASES_SHOWN} more" if len(cases) > _CASES_SHOWN else ""
-        yield f"not covered: {', '.join(cases[:_CASES_SHOWN])}{more}: {why}"
+        yield f"not covered: {first_few(cases, _CASES_SHOWN)}: {why}"
 
 
 def places(where: Where) -> str:
@@ -87,8 +87,7 @@ def change_outcome(change: ObjectChange) -> str:
 def tenants(group: ImpactGroup) -> str:
     """Who is hit: `acme (12), globex (3) and 34 more`."""
     names = [f"{name} ({number})" if number > 1 else name for name, number in group.tenants.items() if name]
-    more = len(names) - _TENANTS_SHOWN
-    return ", ".join(names[:_TENANTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return first_few(names, _TENANTS_SHOWN)
 
 
 def loads(group: ImpactGroup) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from provisioner.catalog.document import read_document
 from provisioner.catalog.pack import PackFiles
+from provisioner.domain.enumeration import first_few
 from provisioner.domain.errors import RejectedError
 from provisioner.rendering.canonical import canonical_yaml
 from provisioner.rendering.diff import Difference, differences
@@ -151,10 +152,9 @@ def version_published(manifest: Mapping[str, Any], version: str | None, found: I
     be secret. `version` is None for an object that carries it in its name."""
     what = "what is published under this name" if version is None else f"the published version: {version}"
     fields = [f"`{difference.path}`" for difference in found]
-    more = f" and {len(fields) - _NAMED_FIELDS} more" if len(fields) > _NAMED_FIELDS else ""
     return RejectedError(
         f"publishing template `{manifest['metadata']['name']}`: it differs from {what}: in "
-        f"{', '.join(fields[:_NAMED_FIELDS])}{more}",
+        f"{first_few(fields, _NAMED_FIELDS)}",
         reason="VersionPublished",
         hint="raise `version` in the tier's tier.yaml; a published version is never edited",
     )

@@ -39,12 +39,12 @@ async def insert_operation(
 ) -> None:
     """Write all rows. IntegrityError when an index refuses one."""
     await _free_expired_key(connection, operation)
-    waits = await _supersede(connection, operation) if operation.verb is Verb.ENDPOINT_DELETE else {}
+    more = await _supersede(connection, operation) if operation.verb is Verb.ENDPOINT_DELETE else {}
     digests = ("", "")
     if tenant is not None and operation.verb is Verb.TENANT_OFFBOARD:
         digests = await mark_offboarding(connection, tenant)
     elif tenant is not None and operation.verb is Verb.TENANT_UPDATE:
-        digests = await begin_update(connection, operation, tenant)
+        more, digests = await begin_update(connection, operation, tenant)
     elif tenant is not None:
         digests = await _save_unready_tenant(connection, tenant)
     if endpoint is not None and operation.verb is Verb.ENDPOINT_CREATE:
@@ -52,7 +52,7 @@ async def insert_operation(
         await require_tier(connection, endpoint.tenant, endpoint.plan.tier)
     if endpoint is not None and (team := _new_team(endpoint, operation.verb)):
         await require_team(connection, endpoint.tenant, team)
-    await connection.execute(insert(OPERATIONS).values({**operation_columns(operation), **waits}))
+    await connection.execute(insert(OPERATIONS).values({**operation_columns(operation), **more}))
     if endpoint is not None and operation.verb is Verb.ENDPOINT_CREATE:
         await connection.execute(insert(ENDPOINTS).values(columns_of(endpoint)))
         digests = ("", digest_of_row(endpoint))

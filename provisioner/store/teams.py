@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioner.domain.audit import AuditEvent
 from provisioner.domain.endpoint import Change, EndpointRequest
+from provisioner.domain.enumeration import first_few
 from provisioner.domain.errors import ConflictError, NotFoundError, RejectedError
 from provisioner.domain.origin import Origin
 from provisioner.domain.page import Page, Position
@@ -96,7 +97,7 @@ class SqlTeams:
             team = team_from(await _row(connection, _this(tenant, name).with_for_update(), tenant, name))
             if named := await _named_by(connection, team, now):
                 raise ConflictError(
-                    f"removing team `{name}`: it is named by {_told(named)}",
+                    f"removing team `{name}`: it is named by {first_few(named, _MOST_TOLD)}",
                     reason="TeamInUse",
                     hint="delete these endpoints or give them to another team, and revoke these keys, first",
                 )
@@ -148,11 +149,6 @@ def _teams_of(request: object, change: object) -> Iterable[str | None]:
     """The teams that an endpoint names. What cannot be read names none that could be told."""
     requests = (request, change.request if isinstance(change, Change) else None)
     return [one.team for one in requests if isinstance(one, EndpointRequest)]
-
-
-def _told(named: Sequence[str]) -> str:
-    more = f" and {len(named) - _MOST_TOLD} more" if len(named) > _MOST_TOLD else ""
-    return ", ".join(named[:_MOST_TOLD]) + more
 
 
 def _event(action: str, before: Team | None, after: Team | None, origin: Origin, now: datetime) -> AuditEvent:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from provisioner.domain.enumeration import first_few
 from provisioner.domain.errors import ConflictError, NotFoundError
 from provisioner.domain.operation import Operation, Verb
 from provisioner.domain.plan import EndpointPlan
@@ -25,9 +27,12 @@ from provisioner.store.schema import ENDPOINTS, IS_OPEN, OPERATIONS, TENANTS
 _MOST_TOLD = 20
 
 
-async def begin_update(connection: AsyncConnection, operation: Operation, tenant: Tenant) -> tuple[str, str]:
-    """Write the tenant as it is wanted, with the tiers that it loses beside. The digests before and after.
-    ConflictError (`TierInUse`) while endpoints are on those, NotFoundError."""
+async def begin_update(
+    connection: AsyncConnection, operation: Operation, tenant: Tenant
+) -> tuple[dict[str, Any], tuple[str, str]]:
+    """Write the tenant as it is wanted, with the tiers that it loses beside. What the operation's row says besides, the
+    tiers that it `kept`; and the digests before and after. ConflictError (`TierInUse`) while endpoints are on tiers
+    that it loses, NotFoundError."""
     this = TENANTS.c.name == tenant.name
     row = (await connection.execute(select(TENANTS).where(this).with_for_update())).one_or_none()
     if row is None:
@@ -43,7 +48,8 @@ async def begin_update(connection: AsyncConnection, operation: Operation, tenant
     )
     changed = {"display_name": after.display_name, "tiers": after.tiers, "operation": after.operation}
     await connection.execute(update(TENANTS).where(this).values(changed))
-    return digest_of_row(before), digest_of_row(after)
+    kept = [tier for tier in tenant.tiers if tier in before.tiers]
+    return {"request": {**operation.request, "kept": kept}}, (digest_of_row(before), digest_of_row(after))
 
 
 async def require_tier(connection: AsyncConnection, tenant: str, tier: str) -> None:
@@ -69,7 +75,7 @@ async def _require_unused(connection: AsyncConnection, tenant: str, tiers: Colle
     )
     names = [row.name for row in listed if isinstance(row.plan, EndpointPlan) and row.plan.tier in tiers]
     if names:
-        shown = ", ".join(names[:_MOST_TOLD]) + (f" and {len(names) - _MOST_TOLD} more" if names[_MOST_TOLD:] else "")
+        shown = first_few(names, _MOST_TOLD)
         raise ConflictError(
             f"changing tenant `{tenant}`: it has endpoints on a tier that it would lose: {shown}",
             reason="TierInUse",

@@ -7,6 +7,7 @@ the endpoints; projects go with the bootstrap key. What fails may be asked for a
 from __future__ import annotations
 
 from provisioner.domain.endpoint import Endpoint, Phase
+from provisioner.domain.enumeration import first_few
 from provisioner.domain.errors import ConflictError, NotFoundError, RetryableError
 from provisioner.domain.origin import Origin
 from provisioner.operations.step import Done, Step, Wait
@@ -28,7 +29,7 @@ async def delete_endpoints(attempt: TenantAttempt) -> Done | Wait:
     if not endpoints:
         return Done()
     told = [f"{endpoint.name} ({endpoint.reason or endpoint.phase})" for endpoint in endpoints]
-    return waiting("DeletingEndpoints", f"endpoints left: {_listed(told)}")
+    return waiting("DeletingEndpoints", f"endpoints left: {first_few(told, _SHOWN)}")
 
 
 async def revoke_keys(attempt: TenantAttempt) -> Done | Wait:
@@ -53,7 +54,7 @@ async def remove_every_project(attempt: TenantAttempt) -> Done | Wait:
         left = await remove_projects(attempt, tenant.tiers)
     except RetryableError as error:
         return waiting_out(error)
-    return waiting("Reclaiming", f"still there: {_listed(left)}") if left else Done({"leftovers": 0})
+    return waiting("Reclaiming", f"still there: {first_few(left, _SHOWN)}") if left else Done({"leftovers": 0})
 
 
 async def remove_row(attempt: TenantAttempt) -> Done | Wait:
@@ -91,11 +92,6 @@ async def _delete(attempt: TenantAttempt, endpoint: Endpoint) -> None:
         await attempt.world.store.operations.submit(deletion, endpoint=deleting)
     except (ConflictError, NotFoundError):
         return  # it is being reclaimed, or gone: the next look tells
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 STEPS: tuple[Step[World], ...] = (

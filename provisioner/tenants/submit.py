@@ -26,9 +26,8 @@ def new_create(
 def new_update(
     tenant: Tenant, *, display_name: str, tiers: Sequence[str], origin: Origin, clock: Clock, ids: Ids
 ) -> tuple[Operation, Tenant]:
-    """The pending operation and the tenant's row as it is wanted. `kept` are the tiers that it has before and after."""
-    kept = [tier for tier in tiers if tier in tenant.tiers]
-    asked = {"name": tenant.name, "displayName": display_name, "tiers": list(tiers), "kept": kept}
+    """The pending operation and the tenant's row as it is wanted."""
+    asked = {"name": tenant.name, "displayName": display_name, "tiers": list(tiers)}
     operation = _operation(Verb.TENANT_UPDATE, tenant.name, asked, origin=origin, clock=clock, ids=ids)
     return operation, replace(tenant, display_name=display_name, tiers=tuple(tiers), operation=operation.id)
 

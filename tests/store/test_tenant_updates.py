@@ -21,8 +21,7 @@ async def acme(store: SqlStore) -> None:
 
 
 def update(tiers: Sequence[str], *, name: str = "acme") -> Operation:
-    kept = [tier for tier in tiers if tier in ("dedicated", "shared")]
-    request = {"name": name, "displayName": "Acme Inc.", "tiers": list(tiers), "kept": kept}
+    request = {"name": name, "displayName": "Acme Inc.", "tiers": list(tiers)}
     return operation(id=OperationId("op-u"), verb=Verb.TENANT_UPDATE, tenant=name, subject=name, request=request)
 
 
@@ -36,6 +35,7 @@ async def test_every_tier_that_may_have_a_project_is_kept_until_the_end(store: S
     found = await store.tenants.find("acme")
     assert found and found.tiers == ("dedicated", "partitioned", "shared")
     assert (found.display_name, found.operation, found.ready) == ("Acme Inc.", "op-u", True)
+    assert (await store.operations.get(OperationId("op-u"))).request["kept"] == ["shared"]
 
 
 async def test_a_tenant_that_is_not_there_is_not_updated(store: SqlStore) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from hatch_build import MYPY, CompiledModules, cache_of, compiler_version
+from hatch_build import MYPY, OPTIMISED, CompiledModules, cache_of, compiler_version
 
 NO_COMPILER = "/nonexistent/cc"
 
@@ -59,7 +59,8 @@ def test_what_was_compiled_of_the_same_sources_is_taken_again(
         pytest.skip("needs cc: install a C compiler and Python's headers")
     monkeypatch.setenv("TENANTRY_COMPILED", str(tmp_path / "cache"))
     sources = sorted((root / "package").glob("*.py"))
-    cached = cache_of([sys.version, str(compiler_version()), *MYPY, "package/hot.py"], sources, root)
+    how = [sys.version, str(compiler_version()), *MYPY, *OPTIMISED.values(), "package/hot.py"]
+    cached = cache_of(how, sources, root)
     assert cached is not None
     for name in ("group__mypyc.so", "package/hot.so"):
         (cached / name).parent.mkdir(exist_ok=True)
@@ -68,7 +69,7 @@ def test_what_was_compiled_of_the_same_sources_is_taken_again(
     assert (data["pure_python"], data["infer_tag"]) == (False, True)
     assert sorted(data["force_include"].values()) == ["group__mypyc.so", "package/hot.so"]
     sources[1].write_text("changed = 1")
-    assert cache_of([sys.version, str(compiler_version()), *MYPY, "package/hot.py"], sources, root) != cached
+    assert cache_of(how, sources, root) != cached
 
 
 def test_module_that_is_named_and_not_there_stops_the_build(root: Path) -> None:

@@ -61,7 +61,7 @@ async def find_going_on(wanted: Operation, subject: Endpoint | Tenant, operation
 
 
 def _asked(operation: Operation) -> Mapping[str, Json]:
-    """What it was asked for with: the tiers that a tenant keeps follow from those that it had before."""
+    """What it was asked for with, without what the store noted of it: the tiers that a tenant keeps."""
     return {name: value for name, value in operation.request.items() if name != "kept"}
 
 

@@ -26,6 +26,7 @@ from provisioner.api.services import Services
 from provisioner.api.views import operation_view
 from provisioner.domain.access import Principal, Scope
 from provisioner.domain.audit import AuditEvent
+from provisioner.domain.enumeration import first_few
 from provisioner.domain.errors import ConflictError
 from provisioner.domain.operation import Operation, Verb
 from provisioner.domain.origin import Origin
@@ -199,9 +200,8 @@ async def _require_empty(tenant: str, services: Services) -> None:
     """ConflictError (`TenantInUse`) that names the endpoints."""
     names = [endpoint.name for endpoint in await services.store.endpoints.list(tenant=tenant)]
     if names:
-        shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
         raise ConflictError(
-            f"off-boarding tenant `{tenant}`: it has endpoints: {shown}",
+            f"off-boarding tenant `{tenant}`: it has endpoints: {first_few(names, _SHOWN)}",
             reason="TenantInUse",
             hint="delete them first, or say that they go too: `--delete-endpoints`, in REST `?endpoints=delete`",
         )

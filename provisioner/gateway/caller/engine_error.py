@@ -19,7 +19,7 @@ _MOST_BYTES = 64 * 1024
 _URL = re.compile(r"\b[a-z]+://[^\s)>\"']+")
 """A proxy in front of the engine may tell where it stands, which is no caller's business."""
 
-_is_json = msgspec.json.Decoder(msgspec.Raw).decode
+_parse = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class Verdict(Enum):
@@ -63,9 +63,10 @@ class EngineError:
     def _holds_json(self) -> bool:
         try:
             self.held.decode()
-            return self.held.lstrip()[:1] == b"{" and bool(_is_json(self.held))
+            _parse(self.held)
         except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
             return False
+        return self.held.lstrip().startswith(b"{")
 
     def refusal(self) -> Refusal:
         """What the caller is told of one that does not pass."""

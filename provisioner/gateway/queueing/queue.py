@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from provisioner.domain.enumeration import first_few
 from provisioner.domain.snapshot import QueueGroup, Route, Snapshot
 from provisioner.gateway.config import Queueing
 from provisioner.gateway.queueing.claim import Claim
@@ -209,7 +210,7 @@ class Queue:
         if shared:
             warnings.append(f"each gateway orders its own queue only, gateways: {gateways}")
         if small:
-            named = ", ".join(small[:_NAMED]) + (f" and {len(small) - _NAMED} more" if len(small) > _NAMED else "")
+            named = first_few(small, _NAMED)
             warnings.append(f"each gateway takes one slot where there are fewer than gateways: {named}")
         for warning in warnings:
             if warning not in self._warned:

@@ -32,8 +32,8 @@ class UsageAccounting:
         return sum(outlet.waiting for outlet in self._outlets)
 
     def record(self, tally: Tally, outcome: Outcome, ended: float) -> None:
-        """The request of `tally` ended at `ended` (loop time) with `outcome`. One of a caller whom nobody knows is an
-        answer that was counted, and no more."""
+        """The request of `tally` ended at `ended` (as the notes tell time) with `outcome`. One of a caller whom nobody
+        knows is an answer that was counted, and no more."""
         if tally.status == _UNAUTHENTICATED and tally.backend is None:
             return
         self.measures.observe(tally, outcome, ended)

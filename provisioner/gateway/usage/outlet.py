@@ -21,7 +21,7 @@ _MADE_AT_ONCE = 250
 """Records, before requests have their turn: about half a millisecond's work."""
 
 Ended = tuple[Tally, Outcome, float]
-"""The notes of a request, how it ended, and when, in loop time."""
+"""The notes of a request, how it ended, and when, as the notes tell time."""
 
 
 class Sink(Protocol):

@@ -58,8 +58,8 @@ def counted_record(tally: Tally, route: Route, outcome: Outcome, ended: float) -
 
 
 def record_of(tally: Tally, outcome: Outcome, ended: float) -> dict[str, Any]:
-    """The whole record of a request that ended at `ended` (loop time). Durations are milliseconds, sizes are bytes of
-    bodies; None stands for what was not told or did not happen."""
+    """The whole record of a request that ended at `ended` (as the notes tell time). Durations are milliseconds, sizes
+    are bytes of bodies; None stands for what was not told or did not happen."""
     key, route, backend, tokens = tally.key, tally.route, tally.backend, tally.tokens
     return {
         "at": tally.at,

@@ -32,7 +32,7 @@ NO_TOKENS: Final = Tokens()
 
 
 class Tally:
-    """Notes of one request; times are those of the loop, in seconds."""
+    """Notes of one request; times are those of the steady clock `DataPath.time`, in seconds."""
 
     __slots__ = (
         "alias",
