@@ -68,13 +68,13 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that only reads. RetryableError when the database cannot answer."""
-        async with _translating(), self._reading.begin() as connection:
+        async with _translating(), _transaction(self._reading) as connection:
             yield connection
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that writes, committed at the end. IntegrityError is for the caller to explain."""
-        transaction = self._together.write() if self._together else self._writing.begin()
+        transaction = self._together.write() if self._together else _transaction(self._writing)
         async with _translating(), transaction as connection:
             yield connection
 
@@ -169,6 +169,19 @@ def _sqlite_engine(url: Any) -> AsyncEngine:
         driver.writes = connection.get_execution_options().get("writes", True)
 
     return engine
+
+
+@asynccontextmanager
+async def _transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """What `engine.begin()` does, without a task for giving the connection back: one that is cancelled before it begins,
+    as the end of an event loop does, would never give it back."""
+    await asyncio.sleep(0)  # on SQLite nothing below need ever wait: others have their turns between transactions
+    connection = await engine.connect()
+    try:
+        async with connection.begin():
+            yield connection
+    finally:
+        await connection.close()
 
 
 def _run_once(engine: Engine, statement: Executable, values: Mapping[str, Any]) -> Sequence[Row[Any]]:

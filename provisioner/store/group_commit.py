@@ -33,6 +33,7 @@ class GroupCommit:
         self._engine = engine
         self._turn = asyncio.Lock()  # first come, first served
         self._group: _Group | None = None
+        self._committing: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
@@ -56,11 +57,11 @@ class GroupCommit:
             raise refused
 
     async def close(self) -> None:
-        """Wait for what is being committed."""
-        if self._group is not None:
-            await asyncio.wait([self._group.committed])
-        async with self._turn:  # which the commit before keeps until it is over
+        """Wait for whoever writes now, and for the commit."""
+        async with self._turn:
             pass
+        if self._committing is not None:
+            await asyncio.wait([self._committing])
 
     async def _begin(self) -> _Group:
         connection = await self._engine.connect()
@@ -71,13 +72,14 @@ class GroupCommit:
             await connection.close()
             raise
         # It waits for its turn behind all who wait now, who therefore belong to the group.
-        self._group = _Group(connection, driver, asyncio.create_task(self._commit(connection)))
+        self._committing = asyncio.create_task(self._commit(connection))
+        self._group = _Group(connection, driver, self._committing)
         return self._group
 
     async def _commit(self, connection: AsyncConnection) -> None:
-        async with self._turn:
-            self._group = None
-            try:
+        try:
+            async with self._turn:
+                self._group = None
                 await connection.commit()
-            finally:
-                await connection.close()
+        finally:  # its turn may never have come
+            await connection.close()

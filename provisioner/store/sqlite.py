@@ -118,8 +118,15 @@ class Connection(sqlite3.Connection):
         """What `call` returns. A caller who is cancelled goes; the call ends all the same, and is waited for before
         the connection is used again."""
         self._waiting = asyncio.get_running_loop().run_in_executor(None, call)
+        self._waiting.add_done_callback(_note_failure)
         found: T = await_only(asyncio.shield(self._waiting))
         return found
+
+
+def _note_failure(ended: asyncio.Future[Any]) -> None:
+    """Nobody else may look at it: the caller may have gone."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 class _Nothing:

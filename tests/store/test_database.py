@@ -179,6 +179,26 @@ async def test_cancelled_call_gives_its_connection_back(url: str, clock: Stepped
     gc.collect()
 
 
+@pytest.mark.parametrize("turns", range(1, 6))
+def test_reading_that_ends_with_its_event_loop_gives_its_connection_back(tmp_path: Path, turns: int) -> None:
+    """Else the garbage collector says that it had to, which fails whichever test it comes to."""
+    database = open_database(f"sqlite:///{tmp_path}/numbers.sqlite")
+
+    async def read_for_ever() -> None:
+        while True:
+            async with database.read() as connection:
+                await connection.execute(text("SELECT 1"))
+
+    async def begin_reading() -> asyncio.Task[None]:
+        reading = asyncio.create_task(read_for_ever())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return reading
+
+    assert asyncio.run(begin_reading()).cancelled()
+    gc.collect()
+
+
 @ON_POSTGRESQL
 async def test_pool_is_bounded_however_much_is_asked_at_once(postgresql: str, store: SqlStore, url: str) -> None:
     """Ledger: OPS-09"""
