@@ -173,8 +173,8 @@ def _sqlite_engine(url: Any) -> AsyncEngine:
 
 @asynccontextmanager
 async def _transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """What `engine.begin()` does, without a task for giving the connection back: one that is cancelled before it begins,
-    as the end of an event loop does, would never give it back."""
+    """What `engine.begin()` does, but that gives its connection back in a task of its own: where the end of an event
+    loop cancels that before it has begun, the connection is never given back."""
     await asyncio.sleep(0)  # on SQLite nothing below need ever wait: others have their turns between transactions
     connection = await engine.connect()
     try:
