@@ -128,17 +128,36 @@ class Stage:
         writer.write(data)
         received = b""
         with contextlib.suppress(TimeoutError, ConnectionResetError):
-            async with asyncio.timeout(wait):
+            async with within(wait):
                 while piece := await reader.read(65536):
                     received += piece
         writer.transport.abort()
         return received
 
 
+_TURN_SECONDS = 0.005
 StageMaker = Callable[..., contextlib.AbstractAsyncContextManager[Stage]]
 
 
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+@contextlib.asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """Raises TimeoutError when the body takes longer. What the event loop itself is late is not counted, so that a
+    machine that stalls is no slow gateway."""
+    async with asyncio.timeout(None) as limit:
+
+        async def count() -> None:
+            for _ in range(round(seconds / _TURN_SECONDS)):
+                await asyncio.sleep(_TURN_SECONDS)
+            limit.reschedule(0.0)
+
+        counting = asyncio.create_task(count())
+        try:
+            yield
+        finally:
+            counting.cancel()
+
+
+async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Waits for `condition`, or fails after `seconds`."""
     async with asyncio.timeout(seconds):
         while not condition():

@@ -64,7 +64,7 @@ class Crowd:
 
     async def answer(self, name: str) -> Answer:
         """The answer to that request."""
-        return await asyncio.wait_for(self.sent[name], 5)
+        return await asyncio.wait_for(self.sent[name], 30)
 
     async def finish(self) -> None:
         """Lets everything be answered."""

@@ -38,7 +38,7 @@ async def test_request_of_the_corpus_is_read_as_expected(stage: Stage, case: Pat
     received = b""
     try:
         writer.write(sent(lines))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(statuses(received)) < len(expected) - closes or closes:
                 piece = await reader.read(65_536)
                 received += piece

@@ -93,7 +93,7 @@ async def test_error_that_stalls_is_waited_for_no_longer_than_any_silence(
 
     async with make_stage(limits=Limits(silence_seconds=0.3, drain_seconds=0.2)) as stage:
         stage.replica.script = stalls
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             assert (await stage.chat()).status == 504
 
 

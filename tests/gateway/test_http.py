@@ -75,7 +75,7 @@ async def test_refusal_is_readable_by_a_caller_that_is_still_sending(stage: Stag
     for _ in range(80):
         writer.write(b"x" * 100_000)
         await asyncio.sleep(0)
-    received = await asyncio.wait_for(reader.read(), 3)
+    received = await asyncio.wait_for(reader.read(), 30)
     assert statuses(received) == [401]
     writer.close()
 
@@ -83,9 +83,9 @@ async def test_refusal_is_readable_by_a_caller_that_is_still_sending(stage: Stag
 async def test_expectation_is_met_before_the_body_comes(stage: Stage) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
     writer.write(HEAD + b"Expect: 100-continue\r\nContent-Length: 16\r\n\r\n")
-    assert await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 2) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30) == b"HTTP/1.1 100 Continue\r\n\r\n"
     writer.write(BODY)
-    assert b"200 OK" in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 2)
+    assert b"200 OK" in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
     assert stage.replica.received[0].header("expect") is None
     writer.close()
 
@@ -114,7 +114,7 @@ async def test_header_block_is_bounded_at_the_byte(stage: Stage, *, is_cut: bool
         for piece in (data[:9000], data[9000:-17], data[-17:]) if is_cut else (data,):
             writer.write(piece)
             await asyncio.sleep(0.01)
-        assert statuses(await asyncio.wait_for(reader.read(), 3)) == [status]
+        assert statuses(await asyncio.wait_for(reader.read(), 30)) == [status]
         writer.close()
 
 
@@ -126,7 +126,7 @@ async def test_trailer_and_chunk_extension_without_end_are_bounded(stage: Stage)
         for _ in range(50):
             writer.write(b"x" * 1000)
             await asyncio.sleep(0.002)
-        assert statuses(await asyncio.wait_for(reader.read(), 3)) == [431]
+        assert statuses(await asyncio.wait_for(reader.read(), 30)) == [431]
         writer.close()
 
 
@@ -178,7 +178,7 @@ async def test_requests_that_arrive_while_one_is_answered_wait_their_turn(stage:
         writer.write(WHOLE)
         await asyncio.sleep(0)
     writer.write(SMUGGLED.replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n"))
-    received = await asyncio.wait_for(reader.read(), 5)
+    received = await asyncio.wait_for(reader.read(), 30)
     assert statuses(received) == [200] * 51
     writer.close()
 
@@ -207,7 +207,7 @@ async def test_caller_who_leaves_behind_more_than_is_read_is_noticed(stage: Stag
     writer.write(SMUGGLED * 1200)
     await until(lambda: stage.connections[0]._is_paused)
     writer.close()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(30):
         await stage.replica.left.wait()
 
 
@@ -216,7 +216,7 @@ async def test_request_in_single_bytes_is_understood(stage: Stage) -> None:
     for at in range(len(WHOLE)):
         writer.write(WHOLE[at : at + 1])
         await asyncio.sleep(0)
-    assert b"200 OK" in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    assert b"200 OK" in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
     assert stage.replica.received[0].body == b'{"model":"served/chat"}'
     writer.close()
 

@@ -117,7 +117,7 @@ async def test_requests_that_wait_are_told_by_endpoint(stage: Stage) -> None:
         frozenset({("endpoint", "ep-acme-chat")}): 3,
         frozenset({("endpoint", "ep-acme-idle")}): 0,
     }
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while await samples(stage, "tenantry_gateway_waiting_requests") != waiting:
             await asyncio.sleep(0.01)
     queued = await samples(stage, "tenantry_gateway_queued_requests")

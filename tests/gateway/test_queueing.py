@@ -16,7 +16,7 @@ from provisioner.domain.snapshot import QueueGroup, Snapshot
 from provisioner.gateway.config import Queueing
 from provisioner.probe.http import HttpProbe
 from tests.gateway.certificates import Authority, client_files
-from tests.gateway.conftest import Stage, StageMaker, until
+from tests.gateway.conftest import Stage, StageMaker, until, within
 from tests.gateway.held import Crowd
 from tests.gateway.stub import OK, SECRET, Received, make_key, make_route, make_snapshot
 from tests.gateway.test_stream import BODY, STREAM, chunk, stream_for_ever
@@ -88,8 +88,9 @@ async def test_one_who_waits_too_long_is_told_in_the_exact_words(stage: Stage, s
     crowd = Crowd(stage)
     await crowd.send("first")
     began = time.monotonic()
-    answer = await stage.chat()
-    assert seconds <= time.monotonic() - began < seconds + 1
+    async with within(seconds + 1):
+        answer = await stage.chat()
+    assert seconds <= time.monotonic() - began
     assert (answer.status, answer.headers["Retry-After"]) == (503, "30")
     message = f"modelrouter: no inference slot within {text}; retry later"
     assert (answer.error()["message"], answer.error()["code"]) == (message, "queue_timeout")
@@ -162,10 +163,10 @@ async def test_slot_is_held_until_the_last_byte_is_copied(stage: Stage) -> None:
     assert names == ["slow"]
     taken, end = 0, b""
     while not end.endswith(b"0\r\n\r\n"):
-        piece = await asyncio.wait_for(reader.read(1_000_000), 5)
+        piece = await asyncio.wait_for(reader.read(1_000_000), 30)
         taken, end = taken + len(piece), (end + piece)[-10:]
         assert names == ["slow"] or taken > pieces * 65_536 / 2, "the system's buffers hold less than half"
-    assert (await asyncio.wait_for(following, 2)).status == 200
+    assert (await asyncio.wait_for(following, 30)).status == 200
     assert names == ["slow", "next"]
     writer.close()
 
@@ -177,21 +178,21 @@ async def test_caller_who_leaves_mid_stream_frees_the_slot_at_once(stage: Stage)
     reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
     writer.write(request("leaves"))
     await reader.readuntil(b"data: {}")
-    began: list[float] = []
+    began = asyncio.Event()
 
     async def next_one(received: Received, answer: asyncio.StreamWriter) -> None:
         if received.header("x-name") == "next":
-            began.append(time.monotonic())
+            began.set()
         answer.write(OK)
 
     stage.replica.script = next_one
     following = asyncio.create_task(stage.chat(headers={"X-Name": "next"}))
     queue = stage.gateway._path.queue
     await until(lambda: queue.status()["backends"][0]["queued"]["background"] == 1)
-    left = time.monotonic()
     writer.transport.abort()
-    assert (await asyncio.wait_for(following, 2)).status == 200
-    assert began[0] - left < 0.1
+    async with within(0.1):
+        await began.wait()
+    assert (await asyncio.wait_for(following, 30)).status == 200
 
 
 async def test_caller_who_leaves_the_queue_frees_the_place_at_once(stage: Stage) -> None:
@@ -203,10 +204,9 @@ async def test_caller_who_leaves_the_queue_frees_the_place_at_once(stage: Stage)
     writer.write(request("leaves"))
     await until(lambda: crowd.queued() == (1, 0, 1))
     assert (await stage.chat()).status == 503
-    left = time.monotonic()
     writer.transport.abort()
-    await until(lambda: crowd.queued() == (1, 0, 0))
-    assert time.monotonic() - left < 0.1
+    async with within(0.1):
+        await until(lambda: crowd.queued() == (1, 0, 0))
     await crowd.send("stays")
     await crowd.finish()
     assert crowd.held.names == ["first", "stays"], "nobody asks for one who has left"

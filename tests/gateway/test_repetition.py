@@ -39,7 +39,7 @@ class Line:
 
     async def status(self) -> int:
         """The status of the next answer."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", head)
             await self._reader.readexactly(int(length[1]) if length else 0)

@@ -57,7 +57,7 @@ async def test_pages_of_the_next_gateway_are_told_from_the_moment_the_last_one_b
         }
         follower = await start_gateway(read_gateway_config(environ), clock=SystemClock())
         ending = asyncio.create_task(stage.gateway.close())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while await pages(stage, follower) != {b"ready\n"}:
                 pass
         assert not ending.done()
