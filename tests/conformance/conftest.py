@@ -108,7 +108,7 @@ def unique() -> str:
 def kubectl_minor(program: str) -> int:
     """The minor version of a kubectl."""
     told = subprocess.run(
-        [program, "version", "--client", "--output=json"], capture_output=True, text=True, check=True, timeout=30
+        [program, "version", "--client", "--output=json"], capture_output=True, text=True, check=True, timeout=60
     )
     return int(re.sub(r"\D", "", json.loads(told.stdout)["clientVersion"]["minor"]))
 
@@ -116,7 +116,7 @@ def kubectl_minor(program: str) -> int:
 T = TypeVar("T")
 
 
-def eventually(look: Callable[[], T], *, seconds: float = 20) -> T:
+def eventually(look: Callable[[], T], *, seconds: float = 60) -> T:
     """What `look` finds as soon as it finds something."""
     deadline = time.monotonic() + seconds
     while not (found := look()):

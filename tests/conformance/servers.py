@@ -37,7 +37,7 @@ class Server:
     def client(self) -> httpx2.Client:
         """A client of the server; the caller closes it."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        return httpx2.Client(base_url=self.url, headers=headers, verify=_trusting(), timeout=20)
+        return httpx2.Client(base_url=self.url, headers=headers, verify=_trusting(), timeout=60)
 
     def write_kubeconfig(self, path: Path) -> Path:
         """A kubeconfig for kubectl and lightkube."""

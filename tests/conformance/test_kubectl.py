@@ -14,26 +14,41 @@ import yaml
 from tests.conformance.conftest import MERGE, Api, config_map, deployment, find_kubectl
 
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def kubectl(api: Api, tmp_path: Path) -> Kubectl:
-    """Runs kubectl in the test's namespace; fails the test when the exit code is not the expected one."""
+def start(api: Api, tmp_path: Path) -> Start:
+    """Starts kubectl in the test's namespace."""
     program = find_kubectl()
     kubeconfig = api.server.write_kubeconfig(tmp_path / "kubeconfig")
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(tmp_path)}
 
-    def run(*arguments: str, text: str | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+    def started(*arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
             [program, "--namespace", api.namespace, *arguments],
             env=environment,
-            input=text,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
         )
-        assert done.returncode == code, f"{arguments}: {done.stdout}{done.stderr}"
-        return done
+
+    return started
+
+
+@pytest.fixture
+def kubectl(start: Start) -> Kubectl:
+    """Runs kubectl in the test's namespace; fails the test when the exit code is not the expected one."""
+
+    def run(*arguments: str, text: str | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
+        with start(*arguments) as process:
+            try:
+                out, errors = process.communicate(text, timeout=60)
+            finally:
+                process.kill()
+        assert process.returncode == code, f"{arguments}: {out}{errors}"
+        return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
     return run
 
@@ -117,7 +132,7 @@ def test_wait_returns_when_a_condition_comes(kubectl: Kubectl, api: Api) -> None
 
     timer = threading.Timer(0.3, make_available)
     timer.start()
-    done = kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=20s")
+    done = kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
     assert "condition met" in done.stdout
     kubectl("wait", "--for=condition=Progressing", "deployment/web", "--timeout=1s", code=1)
     timer.join()
@@ -134,24 +149,23 @@ def test_delete_waits_until_an_object_is_gone(kubectl: Kubectl, api: Api) -> Non
 
     timer = threading.Timer(0.5, release)
     timer.start()
-    kubectl("delete", "configmap", "settings", "--timeout=20s")
+    kubectl("delete", "configmap", "settings", "--timeout=60s")
     timer.join()
     assert api.http.get(api.path("configmaps", "settings")).status_code == 404
 
 
-def test_watch_prints_changes(kubectl: Kubectl, api: Api) -> None:
+def test_watch_prints_changes(start: Start, api: Api) -> None:
     api.create(api.path("configmaps"), config_map("settings", one="1"))
-
-    def change() -> None:
-        with api.server.client() as http:
-            http.patch(api.path("configmaps", "settings"), json={"data": {"two": "2"}}, headers=MERGE)
-
-    timer = threading.Timer(0.7, change)
-    timer.start()
-    shown = kubectl("get", "configmaps", "--watch", "--request-timeout=3s", "--field-selector=metadata.name=settings")
-    timer.join()
-    data = [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("settings")]
-    assert data == ["1", "2"]
+    with start("get", "configmaps", "--watch", "--field-selector=metadata.name=settings") as process:
+        try:
+            assert process.stdout is not None
+            heading, *shown = (process.stdout.readline().split() for _ in range(2))
+            api.http.patch(api.path("configmaps", "settings"), json={"data": {"two": "2"}}, headers=MERGE)
+            shown.append(process.stdout.readline().split())
+        finally:
+            process.kill()
+    assert heading[0] == "NAME"
+    assert [line[:2] for line in shown] == [["settings", "1"], ["settings", "2"]]
 
 
 def test_explain_describes_fields(kubectl: Kubectl) -> None:

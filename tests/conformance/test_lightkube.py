@@ -61,7 +61,7 @@ async def test_watch_follows_from_a_list(api: Api, tmp_path: Path) -> None:
             if operation == "DELETED":
                 return
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         following = asyncio.create_task(follow())
         await client.create(from_dict(config_map("a")))
         await client.delete(ConfigMap, "a")

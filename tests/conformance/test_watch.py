@@ -191,7 +191,7 @@ def test_many_watchers_see_the_same(api: Api) -> None:
     api.create(api.path("configmaps"), config_map("a"))
     api.http.delete(api.path("configmaps", "a"))
     for thread in threads:
-        thread.join(timeout=20)
+        thread.join(timeout=60)
     assert results == [[("ADDED", "a"), ("DELETED", "a")]] * 5
 
 

@@ -68,7 +68,7 @@ async def playing(attach: Path | None, state: Path) -> AsyncIterator[Playground]
             yield Playground(Api(session, target.url), process, said, state / "delivery.git")
     finally:
         process.send_signal(signal.SIGTERM)
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=60)
     assert process.returncode == 0, rest
     assert "Traceback" not in rest
 

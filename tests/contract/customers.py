@@ -94,7 +94,7 @@ async def _gateway(laptop: Installation) -> AsyncIterator[str]:
 
 
 async def _until_known(url: str) -> None:
-    async with asyncio.timeout(30), aiohttp.ClientSession() as http:
+    async with asyncio.timeout(60), aiohttp.ClientSession() as http:
         while True:
             async with http.get(f"{url}/models", headers={"Authorization": f"Bearer {SECRET}"}) as answer:
                 if answer.status == 200 and (await answer.json())["data"]:

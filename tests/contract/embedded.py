@@ -25,7 +25,7 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 NAMESPACE = "p-acme-dedicated"
-DEADLINE_SECONDS = 40.0
+DEADLINE_SECONDS = 60.0
 
 
 class Applying(Protocol):

@@ -213,7 +213,7 @@ def deployment(name: str, template: Json, *, replicas: int = 1) -> Json:
     }
 
 
-async def eventually(look: Callable[[], Awaitable[T]], holds: Callable[[T], Any], *, seconds: float = 15.0) -> T:
+async def eventually(look: Callable[[], Awaitable[T]], holds: Callable[[T], Any], *, seconds: float = 60.0) -> T:
     """What `look` finds, as soon as `holds` is true of it."""
     deadline = time.monotonic() + seconds
     while True:

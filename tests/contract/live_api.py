@@ -54,7 +54,7 @@ def live_api(folder: Path) -> Iterator[LiveApi]:
     thread = threading.Thread(target=loop.run_until_complete, args=(_serve(folder, listener, ready, stop),))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(60)
         yield LiveApi(url, _fill(url))
     finally:
         loop.call_soon_threadsafe(stop.set)

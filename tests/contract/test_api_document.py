@@ -71,7 +71,7 @@ def told(api: LiveApi, caller: str, folder: Path, *options: str, names: Mapping[
 )
 def test_bytes_that_are_no_request_are_answered_as_a_problem_too(api: LiveApi, sent: bytes) -> None:
     address = urlsplit(api.url)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
         with suppress(ConnectionError):
             connection.sendall(sent)
         answer = HTTPResponse(connection)

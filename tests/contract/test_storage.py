@@ -160,7 +160,7 @@ def test_engine_that_fetches_for_itself_keeps_what_it_fetched() -> None:
 def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """A rendered command with stand-ins for the hub's programs in the front of PATH."""
     environment = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder), **variables}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
 def program(folder: Path, name: str, text: str) -> None:

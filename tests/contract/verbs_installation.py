@@ -164,7 +164,7 @@ class Installation:
             old,
             secret=secret,
             overlap_seconds=overlap_seconds,
-            origin=origin("rotate"),
+            origin=origin(f"rotate {secret}"),
             clock=self.world.clock,
             ids=RandomIds(),
         )

@@ -112,10 +112,16 @@ class Installation:
 
     async def finish(self, operation: str, seen: Seen = unmoved) -> OperationView:
         """Watch an operation to its end."""
+        view: OperationView | None = None
         async with self.client() as client:
-            async for view in client.each(operation_calls.watch_operation(operation, timeout_seconds=DEADLINE_SECONDS)):
-                await seen(view)
-            return view
+            try:
+                watching = operation_calls.watch_operation(operation, timeout_seconds=DEADLINE_SECONDS)
+                async for view in client.each(watching):
+                    await seen(view)
+            except RetryableError as error:
+                raise AssertionError(f"{error}; last seen: {view}") from None
+        assert view
+        return view
 
     async def found(self) -> Counter[str]:
         """How many of each thing stand outside for endpoints."""

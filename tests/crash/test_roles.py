@@ -55,7 +55,7 @@ class Part:
 
     def is_ready(self) -> bool:
         """Whether it says that it can work."""
-        return httpx2.get(f"{self.url}/readyz", timeout=5, trust_env=False).status_code == 200
+        return httpx2.get(f"{self.url}/readyz", timeout=DEADLINE_SECONDS, trust_env=False).status_code == 200
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -20,6 +20,7 @@ from provisioner.domain.snapshot import Backend, Snapshot
 from provisioner.gateway import config as told
 from provisioner.gateway.caller.connection import CallerConnection
 from provisioner.gateway.server import Gateway, GatewayConfig, Limits, TlsFiles, start_gateway
+from tests.bound import within
 from tests.gateway.stub import (
     CREDENTIAL,
     SECRET,
@@ -135,26 +136,7 @@ class Stage:
         return received
 
 
-_TURN_SECONDS = 0.005
 StageMaker = Callable[..., contextlib.AbstractAsyncContextManager[Stage]]
-
-
-@contextlib.asynccontextmanager
-async def within(seconds: float) -> AsyncIterator[None]:
-    """Raises TimeoutError when the body takes longer. What the event loop itself is late is not counted, so that a
-    machine that stalls is no slow gateway."""
-    async with asyncio.timeout(None) as limit:
-
-        async def count() -> None:
-            for _ in range(round(seconds / _TURN_SECONDS)):
-                await asyncio.sleep(_TURN_SECONDS)
-            limit.reschedule(0.0)
-
-        counting = asyncio.create_task(count())
-        try:
-            yield
-        finally:
-            counting.cancel()
 
 
 async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:

@@ -24,8 +24,9 @@ from provisioner.gateway.config import Limits, UsageRecording
 from provisioner.gateway.server import Gateway, start_gateway
 from provisioner.gateway.usage.outlet import QUEUE_RECORDS, Ended
 from provisioner.gateway.usage.tally import Tally
+from tests.bound import within
 from tests.gateway.certificates import Authority
-from tests.gateway.conftest import Stage, StageMaker, until, within
+from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.stub import (
     CREDENTIAL,
     SECRET,

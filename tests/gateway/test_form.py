@@ -15,7 +15,8 @@ import pytest
 
 from provisioner.domain.snapshot import Backend
 from provisioner.gateway.server import Limits
-from tests.gateway.conftest import Stage, StageMaker, until, within
+from tests.bound import within
+from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.stub import OK, SECRET, make_route, make_snapshot
 from tests.gateway.test_http import statuses
 

@@ -90,6 +90,33 @@ async def test_expectation_is_met_before_the_body_comes(stage: Stage) -> None:
     writer.close()
 
 
+async def test_expectation_of_http_1_0_is_not_one(stage: Stage) -> None:
+    """RFC 9110, 10.1.1."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    writer.write(HEAD.replace(b"1.1", b"1.0") + b"Expect: 100-continue\r\nContent-Length: 16\r\n\r\n")
+    await asyncio.sleep(0.01)
+    writer.write(BODY)
+    received = await asyncio.wait_for(reader.read(), 30)
+    assert received.startswith(b"HTTP/1.1 200 ")
+    writer.close()
+
+
+async def test_blanks_around_a_value_are_none_of_it(stage: Stage) -> None:
+    """RFC 9112, 5."""
+    blank = b"X-Request-ID: \tmine \t\r\nContent-Encoding: identity \r\nX-Own:  a b \r\nConnection: close \r\n"
+    head = HEAD.replace(SECRET.encode(), SECRET.encode() + b" ") + blank
+
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked \r\nX-Own:  c \r\n\r\n2\r\n{}\r\n0\r\n\r\n")
+
+    stage.replica.script = answer
+    received = await stage.raw(head + b"Content-Length: 16 \r\n\r\n" + BODY)
+    assert statuses(received) == [200]
+    assert b"x-request-id: mine\r\n" in received
+    assert b"x-own: c\r\n" in received
+    assert ("x-own", "a b") in stage.replica.received[0].headers
+
+
 @pytest.mark.parametrize(
     "rest",
     [
@@ -231,7 +258,7 @@ async def test_head_and_options_are_answered_without_a_body(stage: Stage) -> Non
         head.replace(b"HEAD", b"OPTIONS").replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n")
     )
     assert statuses(options) == [204]
-    assert b"allow: " in options
+    assert b"allow: GET, HEAD, OPTIONS\r\n" in options
 
 
 async def test_absolute_target_is_read_as_its_path(stage: Stage) -> None:

@@ -16,7 +16,8 @@ from provisioner.domain.errors import RejectedError
 from provisioner.domain.snapshot import QueueGroup
 from provisioner.gateway.config import UsageRecording
 from provisioner.gateway.server import Limits, TlsFiles, run_gateway, start_gateway
-from tests.gateway.conftest import Stage, StageMaker, until, within
+from tests.bound import within
+from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.stub import Received, make_route, make_snapshot
 
 

@@ -35,6 +35,16 @@ async def test_open_endpoint_wants_no_key_at_its_host_name_and_the_others_do(sta
     assert [await status(stage, model, Authorization=key) for model in ("open", "chat")] == [200, 200]
 
 
+async def test_host_of_an_absolute_target_counts_and_that_of_the_field_does_not(stage: Stage) -> None:
+    """GW-10, and RFC 9112, 3.2.2."""
+    await publish_both(stage)
+    body = b'{"model":"open"}'
+    for target, field, status_line in ((HOST, "other", b"200 OK"), ("other", HOST, b"401 Unauthorized")):
+        head = f"POST http://{target}:80/v1/chat/completions HTTP/1.1\r\nHost: {field}\r\nConnection: close\r\n"
+        received = await stage.raw(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert received.startswith(b"HTTP/1.1 " + status_line)
+
+
 async def test_open_endpoint_is_all_that_is_listed_without_a_key(stage: Stage) -> None:
     """Ledger: GW-10."""
     await publish_both(stage)

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from provisioner.domain.snapshot import QueueGroup
-from tests.gateway.conftest import Stage, until, within
+from tests.bound import within
+from tests.gateway.conftest import Stage, until
 from tests.gateway.stub import Received, make_route, make_snapshot
 from tests.gateway.test_stream import REQUEST, STREAM, chunk
 

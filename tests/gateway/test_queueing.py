@@ -15,8 +15,9 @@ import pytest
 from provisioner.domain.snapshot import QueueGroup, Snapshot
 from provisioner.gateway.config import Queueing
 from provisioner.probe.http import HttpProbe
+from tests.bound import within
 from tests.gateway.certificates import Authority, client_files
-from tests.gateway.conftest import Stage, StageMaker, until, within
+from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.held import Crowd
 from tests.gateway.stub import OK, SECRET, Received, make_key, make_route, make_snapshot
 from tests.gateway.test_stream import BODY, STREAM, chunk, stream_for_ever

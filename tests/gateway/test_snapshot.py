@@ -11,7 +11,8 @@ import pytest
 
 from provisioner.domain.snapshot import Backend
 from provisioner.gateway.server import start_gateway
-from tests.gateway.conftest import Stage, StageMaker, until, within
+from tests.bound import within
+from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.stub import CREDENTIAL, SECRET, make_key, make_route, make_snapshot
 
 

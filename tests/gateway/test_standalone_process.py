@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.processes import places
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "run-a-gateway-alone.md"
 COMMAND = (sys.executable, "-m", "provisioner.cli", "gateway")
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 60.0
 
 
 def environment(**settings: str) -> dict[str, str]:
@@ -97,9 +98,9 @@ def test_key_that_is_made_as_the_how_to_says_opens_the_gateway_at_once(tmp_path:
     with gateway(**settings) as address:
         made = subprocess.run(["bash", "-ec", making], cwd=tmp_path, capture_output=True, text=True, check=True)
         headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
-        deadline = 100
+        deadline = time.monotonic() + DEADLINE_SECONDS
         while httpx2.get(f"http://{address}/v1/models", headers=headers, trust_env=False).status_code != 200:
-            assert (deadline := deadline - 1), "the key is not known"
+            assert time.monotonic() < deadline, "the key is not known"
             Event().wait(0.1)
         assert httpx2.get(f"http://{address}/v1/models", trust_env=False).status_code == 401
     assert made.stdout.strip() not in keys.read_text()

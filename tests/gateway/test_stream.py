@@ -11,7 +11,8 @@ import openai
 import pytest
 
 from provisioner.gateway.server import Limits
-from tests.gateway.conftest import Stage, StageMaker, until, within
+from tests.bound import within
+from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.stub import SECRET, Received, make_route, make_snapshot
 
 BODY = b'{"model":"chat"}'
@@ -325,6 +326,37 @@ async def test_silent_stream_is_kept_open_by_comments_between_events_only(make_s
         rest = await asyncio.wait_for(reader.readuntil(b"\r\n0\r\n\r\n"), 30)
         assert rest.endswith(chunk(b"data: ") + chunk(b"2\n\n") + b"0\r\n\r\n")
         writer.close()
+
+
+async def test_stream_that_ends_with_the_connection_is_kept_open_too(make_stage: StageMaker) -> None:
+    go_on = asyncio.Event()
+
+    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM + chunk(b"data: 1\n\n"))
+        await writer.drain()
+        await go_on.wait()
+        writer.write(b"0\r\n\r\n")
+
+    async with make_stage(limits=Limits(comment_seconds=0.05, drain_seconds=0.2)) as stage:
+        stage.replica.script = script
+        reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+        writer.write(REQUEST.replace(b"HTTP/1.1", b"HTTP/1.0"))
+        await asyncio.wait_for(reader.readuntil(b"data: 1\n\n: keep-alive\n\n"), 30)
+        go_on.set()
+        await asyncio.wait_for(reader.read(), 30)
+        writer.close()
+
+
+async def test_answer_that_has_no_body_tells_no_length(stage: Stage) -> None:
+    """RFC 9110, 8.6."""
+
+    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\nConnection: close\r\n\r\n")
+
+    stage.replica.script = script
+    received = await stage.raw(REQUEST.replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n"))
+    assert received.startswith(b"HTTP/1.1 204 ")
+    assert b"content-length" not in received
 
 
 async def test_comments_do_not_keep_a_dead_stream_alive(make_stage: StageMaker) -> None:

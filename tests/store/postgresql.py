@@ -38,7 +38,7 @@ class Server:
     def stop_immediately(self) -> None:
         """Every connection breaks, and it does not come back."""
         self.process.send_signal(signal.SIGQUIT)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=60)
 
     def restart_immediately(self) -> None:
         """What `pg_ctl restart -m immediate` does: every connection breaks, what was committed is recovered."""
@@ -145,7 +145,7 @@ ignore_startup_parameters = extra_float_digits
         yield f"postgresql://postgres@127.0.0.1:{port}"
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=30)
+        process.wait(timeout=60)
         shutil.rmtree(folder)
 
 
@@ -188,7 +188,7 @@ def _server(program: Path, data: Path, user: str | None) -> Iterator[Server]:
         yield server
     finally:
         server.process.send_signal(signal.SIGINT)
-        server.process.wait(timeout=30)
+        server.process.wait(timeout=60)
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

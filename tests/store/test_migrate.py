@@ -185,7 +185,7 @@ async def test_second_process_waits_for_the_migrating_one_and_reads_the_version_
     with lock_held(url) as other:
         waiting = asyncio.create_task(run(url, folder))
         waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while other.execute(waits).fetchone() != (1,):
                 await asyncio.sleep(0.01)
         other.execute("CREATE TABLE t9010 (id INTEGER)")

@@ -40,7 +40,7 @@ class Served:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, done in the API's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     def make_tenant(self, name: str = "acme") -> None:
         """End the operation that makes the tenant, as a worker would."""
@@ -93,14 +93,14 @@ def serving(folder: Path) -> Iterator[Served]:
     thread.start()
     listener = socket.create_server(("127.0.0.1", 0))
     clock = SteppedClock()
-    services = asyncio.run_coroutine_threadsafe(_services(folder, clock), loop).result(30)
+    services = asyncio.run_coroutine_threadsafe(_services(folder, clock), loop).result(60)
     served = asyncio.run_coroutine_threadsafe(serve_app(application(services), listener, stop), loop)
     try:
         yield Served(f"http://127.0.0.1:{listener.getsockname()[1]}", services, clock, loop)
     finally:
         loop.call_soon_threadsafe(stop.set)
-        served.result(30)
-        asyncio.run_coroutine_threadsafe(_close(services), loop).result(30)
+        served.result(60)
+        asyncio.run_coroutine_threadsafe(_close(services), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

@@ -27,7 +27,7 @@ def install(folder: Path, *, code: int) -> subprocess.CompletedProcess[str]:
     (folder / "pip" / "__main__.py").write_text(f"import sys\nprint({SAID!r}, end='')\nsys.exit({code})\n")
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, str(SCRIPT), "--editable", "."]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_a_pipe_is_told_what_is_large_and_how_it_ended(tmp_path: Path) -> None:

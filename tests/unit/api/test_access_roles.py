@@ -223,7 +223,7 @@ async def test_use_is_told_beside_the_request_and_a_database_that_cannot_write_i
         base_url="http://api.example.com",
         headers=operator.headers,
     )
-    async with fresh, asyncio.timeout(10):
+    async with fresh, asyncio.timeout(60):
         assert (await fresh.get("/v1/tenants")).status_code == 200
         while (await fresh.get("/v1/keys")).json()["items"][0].get("lastUsedAt") is None:
             await asyncio.sleep(0.01)

@@ -112,11 +112,14 @@ async def test_headers_without_end_are_refused_before_they_fill_the_memory(addre
 async def test_a_request_that_does_not_come_is_not_waited_for(
     begun: bytes, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.02)
+    if not begun:
+        monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.02)
     reader, writer = await asyncio.open_connection(*address)
-    async with asyncio.timeout(10):
-        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * bool(begun))
-        assert (await reader.readuntil(b"}") if begun else b"200").find(b"200") >= 0
+    async with asyncio.timeout(60):
+        for _ in range(2 * bool(begun)):
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b" 200 " in await reader.readuntil(b"}")
+            monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.02)  # not before there is nothing to be late with
         await asyncio.sleep(0.05)  # between requests nobody is hurried
         writer.write(begun)
         assert await reader.read() == b""
@@ -125,7 +128,7 @@ async def test_a_request_that_does_not_come_is_not_waited_for(
 
 def _sent_without_end(address: tuple[str, int]) -> bytes:
     """What the server says to a header of up to 64 MiB, most of which it does not wait for."""
-    with socket.create_connection(address, timeout=10) as connection:
+    with socket.create_connection(address, timeout=60) as connection:
         connection.sendall(b"GET /v1/tenants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ")
         for _ in range(1024):
             with suppress(ConnectionError):

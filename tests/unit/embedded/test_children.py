@@ -30,7 +30,7 @@ async def children(tmp_path: Path) -> AsyncIterator[Children]:
     await found.end_all(grace_seconds=0.1)
 
 
-def eventually(holds: Callable[[], bool], *, seconds: float = 10.0) -> None:
+def eventually(holds: Callable[[], bool], *, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not come true in time"

@@ -201,7 +201,7 @@ async def test_answer_streams_as_it_is_written_and_a_leaving_caller_cancels_it(
     answer = await caller.session.get(caller.url(HOST, "/v1/stream"))
     assert await answer.content.readany() == b"first"
     answer.close()
-    await asyncio.wait_for(backend.cancelled.wait(), 5)
+    await asyncio.wait_for(backend.cancelled.wait(), 60)
 
 
 async def test_caller_that_does_not_read_holds_the_replica_back(
@@ -222,7 +222,7 @@ async def test_caller_that_asks_before_it_sends_is_told_to_go_on(
 ) -> None:
     await listeners.publish("a", [virtual(port, backend.address)])
     async with caller.session.post(caller.url(HOST, "/v1/echo"), data=b"hello", expect100=True) as answer:
-        assert await asyncio.wait_for(answer.read(), 5) == b"hello"
+        assert await asyncio.wait_for(answer.read(), 60) == b"hello"
     assert "Expect" not in backend.seen[0][1]
 
 
@@ -238,9 +238,9 @@ async def test_request_body_streams_before_it_is_complete(
         yield b"two"
 
     sending = asyncio.create_task(caller.session.post(caller.url(HOST, "/v1/upload"), data=body()))
-    assert await asyncio.wait_for(backend.received.get(), 5) == b"one"
+    assert await asyncio.wait_for(backend.received.get(), 60) == b"one"
     more.set()
-    assert await asyncio.wait_for(backend.received.get(), 5) == b"two"
+    assert await asyncio.wait_for(backend.received.get(), 60) == b"two"
     (await sending).release()
 
 

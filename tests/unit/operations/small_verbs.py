@@ -50,7 +50,7 @@ async def stored(store: SqlStore, id_: str = "op-a") -> Operation:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await condition():
             await asyncio.sleep(0.005)
 

@@ -58,7 +58,7 @@ async def _running(controllers: Sequence[Controller], api: Api, *, tenants: bool
 
 
 async def _until(condition: Any) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

@@ -212,6 +212,7 @@ def test_answer_longer_than_the_bound_is_refused(name: str, padding: bytes) -> N
         ("null", None),
         ("101", "max_tokens_exceeded"),
         ("1e3", "max_tokens_exceeded"),
+        ("-1", "max_tokens_exceeded"),
         ('"101"', "invalid_type"),
         ("true", "invalid_type"),
     ]:
