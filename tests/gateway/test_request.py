@@ -144,6 +144,12 @@ async def test_models_are_those_that_the_key_may_use(stage: Stage) -> None:
     assert (await stage.send("POST", "/v1/models", headers=headers)).status == 405
 
 
+async def test_model_of_any_name_is_found_by_it(stage: Stage) -> None:
+    await stage.publish(make_snapshot(make_route(stage.backend, alias="größe/1 €"), version=3))
+    listed = await stage.send("GET", "/v1/models/gr%C3%B6%C3%9Fe%2F1%20%E2%82%AC", headers={"X-API-Key": SECRET})
+    assert (listed.status, json.loads(listed.body)["id"]) == (200, "größe/1 €")
+
+
 async def test_endpoint_without_replicas_is_503_with_retry_after(stage: Stage) -> None:
     """Ledger: GW-19."""
     await stage.publish(make_snapshot(make_route(), version=3))
@@ -283,6 +289,7 @@ async def test_replicas_take_requests_in_turn(stage: Stage) -> None:
         ("transcription", "/v1/responses?x=1", 400),
         ("transcription", "/v1/embeddings", 400),
         ("embedding", "/v1/chat/completions", 400),
+        ("embedding", "/v1/%63hat%2Fcompletions?x=1", 400),
         ("embedding", "/v1/embeddings", 200),
         ("embedding", "/v1/rerank", 200),
         ("transcription", "/v1/audio/transcriptions", 200),
@@ -331,3 +338,10 @@ async def test_engine_that_is_asked_for_usage_is_asked_for_plain_text(stage: Sta
     assert json.loads(asked.body)["stream_options"] == {"include_usage": True}
     assert asked.header("accept-encoding") == "identity"
     assert other.header("accept-encoding") == "gzip, br"
+
+
+async def test_usage_is_asked_for_on_a_known_path_however_it_is_spelled(stage: Stage) -> None:
+    path = "/v1/%63hat/completions"
+    await stage.send("POST", path, json={"model": "chat", "stream": True}, headers={"X-API-Key": SECRET})
+    assert stage.replica.received[0].line == f"POST {path} HTTP/1.1"
+    assert json.loads(stage.replica.received[0].body)["stream_options"] == {"include_usage": True}

@@ -129,7 +129,8 @@ class JsonBody:
         return model
 
     def check_max_tokens(self, limit: int) -> None:
-        """Refuses a body that asks for more than `limit` tokens of an answer. Call the method `model` first.
+        """Refuses a body that asks for more than `limit` tokens of an answer, or for less than none, which engines take
+        for no bound. Call the method `model` first.
 
         Raises `RefusedError` (400), also for a bound that is no number.
         """
@@ -138,7 +139,7 @@ class JsonBody:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise RefusedError(invalid_bound(name))
-            if value > limit:
+            if not 0 <= value <= limit:
                 raise RefusedError(over_max_tokens(name, limit))
 
     def rewritten(self, model: str, *, wants_usage: bool = False) -> tuple[bytes | bytearray, bool]:

@@ -93,9 +93,7 @@ class Answer:
 
     def comment(self) -> bytes:
         """A comment to put between two events, if that is possible now; else nothing."""
-        if not (self.has_begun and self._is_chunked and self._reader.is_between_events):
-            return b""
-        return b"%x\r\n%b\r\n" % (len(_COMMENT), _COMMENT)
+        return self._between_events(_COMMENT)
 
     def error_event(self, refusal: Refusal) -> bytes:
         """`refusal` as the last event of a stream of events that broke off between two of them; else nothing, as where
@@ -103,10 +101,13 @@ class Answer:
 
         The chunks are not brought to their end after it: whoever does not know the event still sees the break.
         """
+        return self._between_events(b"event: error\ndata: " + refusal.body() + b"\n\n")
+
+    def _between_events(self, text: bytes) -> bytes:
+        """`text` of our own as it stands in the answer now; nothing where it must not."""
         if self._has_length or not (self.has_begun and self._reader.is_between_events):
             return b""
-        event = b"event: error\ndata: " + refusal.body() + b"\n\n"
-        return b"%x\r\n%b\r\n" % (len(event), event) if self._is_chunked else event
+        return b"%x\r\n%b\r\n" % (len(text), text) if self._is_chunked else text
 
     def _framed(self, body: bytes) -> list[bytes]:
         pieces = [] if self.has_begun else self._head

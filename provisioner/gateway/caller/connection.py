@@ -23,7 +23,7 @@ from provisioner.gateway.body.json_body import JsonBody
 from provisioner.gateway.caller.exchange import Exchange
 from provisioner.gateway.caller.models import models_answer
 from provisioner.gateway.caller.reader import RequestReader
-from provisioner.gateway.caller.request import Request, Service
+from provisioner.gateway.caller.request import Request, Service, allowed_methods
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.refusal import Refusal, RefusedError, timed_out, too_many_connections
 from provisioner.gateway.usage.tally import Tally
@@ -243,11 +243,11 @@ class CallerConnection:
             page = self._path.pages[request.path]()
             self._answer(page.status, page.body, content_type=page.content_type)
         else:
-            self._answer(204, b"", headers=(("Allow", "GET, HEAD, POST, OPTIONS"),))
+            self._answer(204, b"", headers=(("Allow", allowed_methods(request.path)),))
 
     def _answer_models(self, request: Request) -> None:
         try:
-            answer = models_answer(request.target.partition(b"?")[0], request.access)
+            answer = models_answer(request.path, request.access)
         except RefusedError as error:
             self.refuse(error.refusal)
         else:

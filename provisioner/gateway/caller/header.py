@@ -16,6 +16,9 @@ from provisioner.gateway.refusal import RefusedError, expectation_failed, malfor
 
 Field = tuple[bytes, bytes]
 
+BLANKS: Final = b" \t"
+"""What may stand around a field's value and is none of it (RFC 9112, 5); llhttp leaves it at the end."""
+
 _HOP_BY_HOP: Final = frozenset(
     (
         b"connection",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import unquote
 
 from provisioner.domain.snapshot import Route
 from provisioner.gateway.caller.request import MODELS_PATH, Access
@@ -13,11 +12,11 @@ _OWNER = "tenantry"
 
 
 def models_answer(path: bytes, access: Access) -> bytes:
-    """The JSON answer for `path`. Raises `RefusedError` for an alias that the key may not use."""
+    """The JSON answer for `path`, decoded. Raises `RefusedError` for an alias that the key may not use."""
     if path.rstrip(b"/") == MODELS_PATH:
         models = [_model(route) for route in access.directory.visible(access.key)]
         return json.dumps({"object": "list", "data": models}).encode()
-    alias = unquote(path[len(MODELS_PATH) + 1 :])
+    alias = path[len(MODELS_PATH) + 1 :].decode(errors="replace")
     return json.dumps(_model(access.directory.route(access.key, alias))).encode()
 
 

@@ -16,9 +16,24 @@ import httptools
 from provisioner.gateway.body.form_body import FormBody
 from provisioner.gateway.body.json_body import JsonBody
 from provisioner.gateway.body.request_body import RequestBody, begin_body
-from provisioner.gateway.caller.header import Field, caller_secret, expects_continue, read_request_head, without_h2c
+from provisioner.gateway.caller.header import (
+    BLANKS,
+    Field,
+    caller_secret,
+    expects_continue,
+    read_request_head,
+    without_h2c,
+)
 from provisioner.gateway.caller.repetition import Repetition
-from provisioner.gateway.caller.request import Access, Request, find_page, find_service, plain_target
+from provisioner.gateway.caller.request import (
+    ANY_PATH,
+    Access,
+    Request,
+    find_page,
+    find_service,
+    plain_path,
+    plain_target,
+)
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.directory import is_expired
 from provisioner.gateway.refusal import (
@@ -137,7 +152,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header field, or a trailer, which goes nowhere."""
-        self._fields.append((name.lower(), value))
+        self._fields.append((name.lower(), value.rstrip(BLANKS)))
 
     def on_headers_complete(self) -> None:
         """The header block is whole: everything that does not need the body is decided here."""
@@ -167,15 +182,17 @@ class RequestReader:
         request.is_known = False
         request.body = JsonBody(limits.body_bytes, self._path.body_memory)
         try:
-            if target.partition(b"?")[0] in self._path.pages:
+            if not target.startswith(b"/") and target != ANY_PATH:
+                target, withheld[b"host"] = plain_target(target)  # the field's does not count (RFC 9112, 3.2.2)
+                request.target = target
+            request.path = path = plain_path(target)
+            if path in self._path.pages:
                 request.service = find_page(method)
             else:
                 request.access = self._authenticate(withheld)
                 request.is_known = True
-                request.target = target if target.startswith(b"/") else plain_target(target)
-                request.service = find_service(method, request.target)
-            request.path = request.target.partition(b"?")[0]
-            request.expects_continue = b"expect" in withheld and expects_continue(withheld)
+                request.service = find_service(method, target)
+            request.expects_continue = b"expect" in withheld and version == "1.1" and expects_continue(withheld)
             request.body = self._begin_body(withheld, length)
         except RefusedError as error:
             request.refusal = error.refusal

@@ -28,6 +28,8 @@ from provisioner.gateway.refusal import (
 )
 
 MODELS_PATH: Final = b"/v1/models"
+ANY_PATH: Final = b"*"
+"""The target of `OPTIONS` for the server as a whole (RFC 9112, 3.2.4)."""
 
 _PAGE_METHODS = (b"GET", b"HEAD")
 _MODELS_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -70,8 +72,9 @@ class Request:
     """A request whose header block is complete. `access` is set if `is_known`; `service` unless there is a `refusal`.
     A page of the operator is for everybody, known or not.
 
-    `lines` are the header lines that go on to the replica, `trace_lines` those that the gateway adds,
-    `withheld` the fields that stay here, by name.
+    `target` goes on as it was sent; `path` is what it means, decoded, by which everything is decided. `lines` are the
+    header lines that go on to the replica, `trace_lines` those that the gateway adds, `withheld` the fields that stay
+    here, by name.
     """
 
     __slots__ = (
@@ -144,8 +147,8 @@ class Request:
             raise RefusedError(unsupported_path(kind))
 
 
-def plain_target(target: bytes) -> bytes:
-    """The path and query of an absolute target (`http://host/path`), which HTTP/1.1 asks servers to take.
+def plain_target(target: bytes) -> tuple[bytes, bytes]:
+    """The path and query of an absolute target (`http://host/path`), which HTTP/1.1 asks servers to take, and its host.
 
     Raises `RefusedError`: 400 for a target that is none.
     """
@@ -153,9 +156,13 @@ def plain_target(target: bytes) -> bytes:
         url = httptools.parse_url(target)
     except httptools.HttpParserInvalidURLError:
         raise RefusedError(malformed_http("its target is not a path")) from None
-    if not url.path:
-        raise RefusedError(unknown_path())
-    return bytes(url.path) + (b"?" + url.query if url.query else b"")
+    return bytes(url.path or b"/") + (b"?" + url.query if url.query else b""), bytes(url.host or b"")
+
+
+def plain_path(target: bytes) -> bytes:
+    """The path of `target`, decoded: what an engine takes it for, however it is spelled."""
+    path = target.partition(b"?")[0]
+    return unquote_to_bytes(path) if b"%" in path else path
 
 
 def find_service(method: bytes, target: bytes) -> Service:
@@ -170,6 +177,13 @@ def find_service(method: bytes, target: bytes) -> Service:
     raise RefusedError(found)
 
 
+def allowed_methods(path: bytes) -> str:
+    """What a path that exists takes; `*` stands for all of them."""
+    if path == ANY_PATH:
+        return ", ".join((*_MODELS_METHODS[:-1], *_OTHER_METHODS))
+    return ", ".join(_MODELS_METHODS if _is_models(path) else _OTHER_METHODS)
+
+
 def find_page(method: bytes) -> Service:
     """The service that shows a page of the operator. Raises `RefusedError` (405) for a method that it does not take."""
     if method not in _PAGE_METHODS:
@@ -179,14 +193,17 @@ def find_page(method: bytes) -> Service:
 
 @lru_cache(maxsize=1024)
 def _look_up(method: bytes, target: bytes) -> Service | Refusal:
-    path = target.partition(b"?")[0]
-    plain = unquote_to_bytes(path)
-    if _PLAIN_PATH.fullmatch(plain) is None or _DOT_SEGMENTS & set(plain.split(b"/")):
-        return unknown_path()
-    is_models = path == MODELS_PATH or path.startswith(MODELS_PATH + b"/")
-    allowed = _MODELS_METHODS if is_models else _OTHER_METHODS
-    if method.decode() not in allowed:
-        return method_not_allowed(", ".join(allowed)) if is_models or path in _KINDS else unknown_path()
+    path = plain_path(target)
+    is_models = _is_models(path)
+    if not is_models and (_PLAIN_PATH.fullmatch(path) is None or _DOT_SEGMENTS & set(path.split(b"/"))):
+        return Service.OPTIONS if (method, target) == (b"OPTIONS", ANY_PATH) else unknown_path()
+    if method.decode() not in (_MODELS_METHODS if is_models else _OTHER_METHODS):
+        return method_not_allowed(allowed_methods(path)) if is_models or path in _KINDS else unknown_path()
     if method == b"OPTIONS":
         return Service.OPTIONS
     return Service.MODELS if is_models else Service.REPLICA
+
+
+def _is_models(path: bytes) -> bool:
+    """Whether it is the list or a model of it, which may have any name: no replica ever sees such a path."""
+    return path == MODELS_PATH or path.startswith(MODELS_PATH + b"/")

@@ -35,7 +35,8 @@ class AnswerHead:
         """The head with these lines to pass on and these fields of interest."""
         status_line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
         opening = b"".join((status_line, *lines))
-        return cls(status, opening, fields, fields.get(b"content-length"), form_of(status, fields))
+        length = fields.get(b"content-length") if status != 204 else None  # which has none (RFC 9110, 8.6)
+        return cls(status, opening, fields, length, form_of(status, fields))
 
     def again(self, length: int) -> AnswerHead:
         """The same with another length."""

@@ -15,7 +15,7 @@ from typing import Final, Protocol, cast
 import httptools
 
 from provisioner.domain.snapshot import Backend
-from provisioner.gateway.caller.header import Field, response_lines, trailer_lines
+from provisioner.gateway.caller.header import BLANKS, Field, response_lines, trailer_lines
 from provisioner.gateway.config import Limits
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.replica.answer_head import AnswerHead
@@ -214,7 +214,7 @@ class UpstreamConnection:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Notes a header or a trailer."""
-        self._fields.append((name.lower(), value))
+        self._fields.append((name.lower(), value.rstrip(BLANKS)))
 
     def on_headers_complete(self) -> None:
         """Makes the head of the answer, unless it is an interim one (1xx)."""

@@ -54,10 +54,10 @@ def form_of(status: int, fields: Mapping[bytes, bytes]) -> Form:
     """Who reads an answer with this head (lower-case names): nobody what is compressed, or no success."""
     if not 200 <= status < 300 or fields.get(b"content-encoding", b"identity").lower() != b"identity":
         return None
-    content_type = fields.get(b"content-type", b"").lower()
-    if content_type.startswith(b"application/json"):
+    media_type = fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media_type == b"application/json":
         return JsonAnswer
-    return EventStream if content_type.startswith(b"text/event-stream") else None
+    return EventStream if media_type == b"text/event-stream" else None
 
 
 def answer_reader(form: Form, *, hides_usage: bool) -> AnswerReader:

@@ -124,6 +124,9 @@ def test_no_target_reaches_what_is_not_below_v1(pieces: list[bytes]) -> None:
         (b"HEAD", b"/v1/models/chat", Service.MODELS),
         (b"POST", b"/v1/modelsx", Service.REPLICA),
         (b"OPTIONS", b"/v1/models", Service.OPTIONS),
+        (b"OPTIONS", b"*", Service.OPTIONS),
+        (b"GET", b"/v1/mod%65ls", Service.MODELS),
+        (b"GET", b"/v1/models/%C3%B6%20/..", Service.MODELS),
     ],
 )
 def test_path_and_method_say_who_answers(method: bytes, path: bytes, service: Service) -> None:
@@ -134,6 +137,6 @@ def test_path_and_method_say_who_answers(method: bytes, path: bytes, service: Se
 def test_any_absolute_target_is_a_path_or_refused(target: bytes) -> None:
     for text in (target, b"http://a" + target):
         try:
-            assert find_service(b"POST", plain_target(text)) is Service.REPLICA
+            assert find_service(b"POST", plain_target(text)[0]) is Service.REPLICA
         except RefusedError as error:
             assert error.refusal.status in (400, 404, 405)
