@@ -1,8 +1,8 @@
 """Keeps the gateway's snapshot fresh: a long poll to the control plane, and a copy on disk for starts without it.
 
 Every question tells the gateway's id, so that it counts among those that live. What arrives is decoded whole, in a
-thread, then used whole. Any failure (no control plane, a bad answer, a full disk) leaves the
-last good snapshot in use and is counted. The file holds key digests, never keys, and only its owner may read it.
+thread, then used whole. Any failure (no control plane, a bad answer, a full disk) leaves the last good snapshot in use
+and is counted. The file holds key digests, never keys, and only its owner may read it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from provisioner.gateway.config import ControlPlane, Limits
 from provisioner.gateway.control.answers import read_whole
 from provisioner.gateway.control.decoding import decode_directory
 from provisioner.gateway.directory import Directory
+from provisioner.gateway.disk import on_disk
 from provisioner.gateway.operator.counters import Counters
 
 _log = logging.getLogger(__name__)
@@ -123,12 +124,7 @@ class Subscription:
         return self._confirmed_at
 
     async def _store(self) -> None:
-        storing = asyncio.create_task(asyncio.to_thread(_store, self._control.snapshot_file, self._unstored))
-        try:
-            await asyncio.shield(storing)
-        except asyncio.CancelledError:
-            await storing  # a gateway that has ended writes nothing any more
-            raise
+        await on_disk(_store, self._control.snapshot_file, self._unstored)
         self._unstored = b""
 
     async def _confirm(self) -> None:

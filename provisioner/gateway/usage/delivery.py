@@ -18,9 +18,9 @@ from math import ceil
 import aiohttp
 
 from provisioner.gateway.config import ControlPlane
+from provisioner.gateway.disk import on_disk
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.usage.batch import BATCH_RECORDS, Batch, fitting, new_id
-from provisioner.gateway.usage.disk import on_disk
 from provisioner.gateway.usage.outlet import Ended
 from provisioner.gateway.usage.record import counted_record, json_line
 from provisioner.gateway.usage.spool import Spool, SpoolFullError

@@ -11,8 +11,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from provisioner.gateway.disk import on_disk
 from provisioner.gateway.operator.counters import Counters
-from provisioner.gateway.usage.disk import on_disk
 from provisioner.gateway.usage.outlet import Ended
 from provisioner.gateway.usage.record import json_line, record_of
 

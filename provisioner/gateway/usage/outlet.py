@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from provisioner.domain.usage import Outcome
+from provisioner.gateway.disk import to_the_end
 from provisioner.gateway.operator.counters import Counters
-from provisioner.gateway.usage.disk import to_the_end
 from provisioner.gateway.usage.tally import Tally
 
 QUEUE_RECORDS = 4096

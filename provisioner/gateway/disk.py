@@ -1,6 +1,6 @@
 """Work that is not broken off half-way: above all calls to the disk, which are made in a thread, so that a slow disk
 holds up nobody. A task that is cancelled meanwhile goes on to its own end when the work is done, so what was written is
-never in doubt."""
+never in doubt. Used by those who keep usage, and the last snapshot, on the disk."""
 
 from __future__ import annotations
 
