@@ -173,3 +173,14 @@ def test_killed_process_leaves_its_batch_to_the_next_and_a_live_one_keeps_it(tmp
     assert Spool(tmp_path / "spool", limit_bytes=10**6).oldest() == batch
     other.remove(batch)
     assert other.oldest() is None
+
+
+def test_what_a_process_left_that_ended_before_it_had_a_batch_is_removed(spool: Spool, tmp_path: Path) -> None:
+    spool.append([LINE])
+    left, begun = tmp_path / "usage" / "left.new", tmp_path / "usage" / "begun.new"
+    left.touch()
+    os.utime(left, (1, 1))
+    begun.touch()
+    assert spool.oldest() is not None
+    assert not left.exists()
+    assert begun.exists()
