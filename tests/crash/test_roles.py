@@ -21,7 +21,7 @@ from provisioner.wiring.publishing import publish_tiers
 from tests.crash.installation import ANY_PORTS, Installation
 from tests.crash.quick_tenantry import COMMAND, QuickLaptop
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 KUBECONFIG = {"TENANTRY_KUBECONFIG": "/nowhere"}
 BOOTSTRAP = {"TENANTRY_BOOTSTRAP_KUBECONFIG": "/nowhere"}
@@ -34,7 +34,7 @@ WITHOUT = {
     "reconciler": BOOTSTRAP | KEYS | CERTIFICATES,
 }
 """What each part must do without."""
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 
 
 class Part:
