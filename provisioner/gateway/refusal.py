@@ -14,6 +14,15 @@ from provisioner.domain.duration import go_duration
 
 _SHOWN_CHARACTERS = 128
 
+_MOMENT_SECONDS = 1.0
+"""What a caller waits who may try again at once, on another connection."""
+_PROBE_SECONDS = 5.0
+"""What one waits for a replica, or a snapshot, that may be there again: as long as it is from one probe to the next."""
+_WAKING_SECONDS = 15.0
+"""What one waits for a model that sleeps: as long as it is from one question to wake it to the next."""
+_BUDGET_SECONDS = 60.0
+"""What one waits where a budget is used up, which only its next period or an administrator fills."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -126,8 +135,7 @@ def expectation_failed() -> Refusal:
 def used_up(what: str, wait_seconds: float, lines: tuple[tuple[str, str], ...]) -> Refusal:
     """429 for an allowance of `what` that is used up; `lines` are its `x-ratelimit-*` headers."""
     message = f"The allowance of {what} per minute is used up; retry in {go_duration(math.ceil(wait_seconds))}."
-    headers = (("Retry-After", _whole_seconds(wait_seconds)), *lines)
-    return Refusal(429, "rate_limit_exceeded", message, type="rate_limit_error", headers=headers)
+    return _slowed("rate_limit_exceeded", message, wait_seconds, lines)
 
 
 def headers_too_large() -> Refusal:
@@ -166,26 +174,25 @@ def upstream_silent() -> Refusal:
 def no_replica(alias: str) -> Refusal:
     """503 for an endpoint without a live replica."""
     message = f"No replica of the model is ready: {_shown(alias)}."
-    return Refusal(503, "no_replica", message, type="api_error", headers=(("Retry-After", "5"),))
+    return _shed("no_replica", message, _PROBE_SECONDS)
 
 
 def not_woken(alias: str) -> Refusal:
     """503 for an endpoint that sleeps and was not woken in time."""
     message = f"The model is asleep and has not started yet: {_shown(alias)}."
-    return _shed("model_starting", message, 15.0)
+    return _shed("model_starting", message, _WAKING_SECONDS)
 
 
 def too_many_held(alias: str) -> Refusal:
     """503 for a request for a sleeping endpoint that too many others wait for."""
     message = f"The model is asleep, and too many requests wait for it to start: {_shown(alias)}."
-    return _shed("model_starting", message, 15.0)
+    return _shed("model_starting", message, _WAKING_SECONDS)
 
 
 def budget_exhausted(alias: str) -> Refusal:
     """429 for a request that could only go outside, where no more may be sent now."""
     message = f"No replica of the model is ready, and no more requests may go elsewhere now: {_shown(alias)}."
-    headers = (("Retry-After", "60"),)
-    return Refusal(429, "fallback_exhausted", message, type="rate_limit_error", headers=headers)
+    return _slowed("fallback_exhausted", message, _BUDGET_SECONDS)
 
 
 def queue_full(retry_after_seconds: float) -> Refusal:
@@ -201,41 +208,42 @@ def no_slot_in_time(wait_seconds: float, retry_after_seconds: float) -> Refusal:
 
 def not_ready() -> Refusal:
     """503 for a gateway that has no snapshot to serve from, or too old a one."""
-    message = "The gateway is not ready."
-    return Refusal(503, "not_ready", message, type="api_error", headers=(("Retry-After", "5"),))
+    return _shed("not_ready", "The gateway is not ready.", _PROBE_SECONDS)
 
 
 def draining() -> Refusal:
     """503 for a request that a gateway which ends can wait for no longer."""
     message = "The gateway ends and could not wait for the model server's answer."
-    return Refusal(503, "shutting_down", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
+    return _shed("shutting_down", message, _MOMENT_SECONDS, closes=True)
 
 
 def too_many_connections() -> Refusal:
     """503 for a connection over the bound."""
-    message = "The gateway has no room for another connection."
-    return Refusal(503, "overloaded", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
+    return _shed("overloaded", "The gateway has no room for another connection.", _MOMENT_SECONDS, closes=True)
 
 
 def too_many_bodies() -> Refusal:
     """503 for a body over the bound of all bodies; it is not read to its end, so the connection ends."""
-    message = "The gateway has no room for another request body."
-    return Refusal(503, "overloaded", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
+    return _shed("overloaded", "The gateway has no room for another request body.", _MOMENT_SECONDS, closes=True)
 
 
 def no_disk() -> Refusal:
     """503 for a form that waits for its model's name and finds no room on the disk meanwhile."""
-    message = "The gateway has no room to put the request body aside."
-    return Refusal(503, "overloaded", message, type="api_error", headers=(("Retry-After", "1"),), closes=True)
+    return _shed("overloaded", "The gateway has no room to put the request body aside.", _MOMENT_SECONDS, closes=True)
 
 
-def _shed(code: str, message: str, retry_after_seconds: float) -> Refusal:
-    headers = (("Retry-After", _whole_seconds(retry_after_seconds)),)
-    return Refusal(503, code, message, type="api_error", headers=headers)
+def _shed(code: str, message: str, retry_after_seconds: float, *, closes: bool = False) -> Refusal:
+    headers = (_retry_after(retry_after_seconds),)
+    return Refusal(503, code, message, type="api_error", headers=headers, closes=closes)
 
 
-def _whole_seconds(seconds: float) -> str:
-    return str(max(1, math.ceil(seconds)))
+def _slowed(code: str, message: str, retry_after_seconds: float, lines: tuple[tuple[str, str], ...] = ()) -> Refusal:
+    headers = (_retry_after(retry_after_seconds), *lines)
+    return Refusal(429, code, message, type="rate_limit_error", headers=headers)
+
+
+def _retry_after(seconds: float) -> tuple[str, str]:
+    return "Retry-After", str(max(1, math.ceil(seconds)))
 
 
 def _shown(alias: str) -> str:
