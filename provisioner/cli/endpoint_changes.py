@@ -98,8 +98,11 @@ def update_endpoint(options: Update) -> None:
     The new revision is proven beside the old one before it takes over. Without anything named, the endpoint is brought
     up to date with the catalog.
 
-    Examples: tenantry endpoint update acme/chat --set serving.maxModelLen=8192 --wait · tenantry endpoint update
-    acme/chat --model gemma-3-270m · tenantry endpoint update acme/chat -f PATCH.yaml
+    \b
+    Examples:
+      tenantry endpoint update acme/chat --set serving.maxModelLen=8192 --wait
+      tenantry endpoint update acme/chat --model gemma-3-270m
+      tenantry endpoint update acme/chat -f PATCH.yaml
     """
     from provisioner.cli.assignments import assigned
     from provisioner.cli.requestfile import read_request

@@ -60,9 +60,12 @@ def create_key(wanted: NewKey) -> None:
     """Create a key and print it, this one time. A customer's key calls its tenant's endpoints; the other roles are for
     the API.
 
-    Examples: tenantry key create acme --name ci --rpm 60 --tpm 100000 · tenantry key create --role viewer --name
-    dashboard · tenantry key create acme --role operator --scope endpoints:read --scope endpoints:write --name
-    automation
+    \b
+    Examples:
+      tenantry key create acme --name ci --rpm 60 --tpm 100000
+      tenantry key create --role viewer --name dashboard
+      tenantry key create acme --name automation --role operator \\
+        --scope endpoints:read --scope endpoints:write
     """
     from datetime import UTC
 

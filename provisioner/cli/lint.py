@@ -52,8 +52,11 @@ def lint(
     folders. All files below all paths are looked at together. Nothing is changed, no cluster is asked. Ends with 1 when
     a finding is an error.
 
-    Examples: tenantry lint deploy/ · tenantry lint -o json --kubernetes-version 1.34 deploy/ · tenantry lint
-    --explain yaml-duplicate-key
+    \b
+    Examples:
+      tenantry lint deploy/
+      tenantry lint -o json --kubernetes-version 1.34 deploy/
+      tenantry lint --explain yaml-duplicate-key
     """
     if explain is not None:
         _explain(explain)

@@ -110,7 +110,10 @@ def export_models(
 
     Plans, previews and stacks then see what the server sees. A file that is there is replaced.
 
-    Examples: tenantry model export --out catalog/ · tenantry model export acme/chat --out catalog/
+    \b
+    Examples:
+      tenantry model export --out catalog/
+      tenantry model export acme/chat --out catalog/
     """
     files = _exported(models or ())
     for path in _write_models(out / "models", files):

@@ -44,8 +44,11 @@ def plan(
     assumed: profile, kubernetesVersion, platformVersion, and capacity (free GPUs by node type). Ends with 1 when a
     finding is an error.
 
-    Examples: tenantry plan -f REQUEST.yaml · tenantry plan -f REQUEST.yaml -o json · tenantry plan -f REQUEST.yaml
-    --out manifests/
+    \b
+    Examples:
+      tenantry plan -f REQUEST.yaml
+      tenantry plan -f REQUEST.yaml -o json
+      tenantry plan -f REQUEST.yaml --out manifests/
     """
     from provisioner.cli.requestfile import read_request
 

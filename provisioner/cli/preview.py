@@ -77,8 +77,11 @@ def preview(options: Options) -> None:
     compares them. Nothing is checked out and nothing is applied. Ends with 0 when nothing is disturbed, 1 when
     something could not be previewed, 3 when something is disruptive, 4 with new errors.
 
-    Examples: tenantry preview · tenantry preview --base origin/main --against fleet.json · tenantry preview --base
-    HEAD^1 --head HEAD -o markdown --fail-on finding
+    \b
+    Examples:
+      tenantry preview
+      tenantry preview --base origin/main --against fleet.json
+      tenantry preview --base HEAD^1 --head HEAD -o markdown --fail-on finding
     """
     from provisioner.settings import read_settings
     from provisioner.wiring.preview import Question, Talk, open_preview

@@ -80,7 +80,11 @@ def serve(
     Configured by TENANTRY_* variables. `worker` works on endpoints, `tenants` on tenants with the bootstrap key. Of
     each part there may be several, on one database.
 
-    Examples: TENANTRY_SERVE_ADDR=127.0.0.1:8400 tenantry serve · tenantry serve api · tenantry serve worker reconciler
+    \b
+    Examples:
+      TENANTRY_SERVE_ADDR=127.0.0.1:8400 tenantry serve
+      tenantry serve api
+      tenantry serve worker reconciler
     """
     from provisioner.settings import read_settings
     from provisioner.wiring import run_serve
@@ -94,9 +98,12 @@ def gateway() -> None:
     Configured by the environment alone. With BACKEND_GENERAL it stands alone, in front of engines that you name; with
     TENANTRY_CONTROL_PLANE it serves the endpoints of an installation.
 
-    Examples: BACKEND_GENERAL=http://127.0.0.1:8000 tenantry gateway ·
-    BACKEND_GENERAL=http://gpu-1:8000,http://gpu-2:8000 CONCURRENCY_GENERAL=8 TENANTRY_KEYS_FILE=keys.jsonl
-    tenantry gateway · TENANTRY_CONTROL_PLANE=http://127.0.0.1:8400 tenantry gateway
+    \b
+    Examples:
+      BACKEND_GENERAL=http://127.0.0.1:8000 tenantry gateway
+      BACKEND_GENERAL=http://gpu-1:8000,http://gpu-2:8000 CONCURRENCY_GENERAL=8 \\
+        TENANTRY_KEYS_FILE=keys.jsonl tenantry gateway
+      TENANTRY_CONTROL_PLANE=http://127.0.0.1:8400 tenantry gateway
     """
     from provisioner.wiring import run_gateway
 

@@ -75,10 +75,9 @@ def publish_tier(
     Says first what would change and what that does to endpoints, by a dry run of the server. Fields that others own are
     left to them, and only what was published with the tier and no version of its template names any more is removed.
 
+    \b
     Examples:
-
       tenantry tier publish --dry-run
-
       tenantry tier publish dedicated
     """
     import asyncio
