@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import copy
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -65,6 +67,15 @@ async def test_gateway_without_certificate_waits_for_it(tenant: Tenant) -> None:
     await eventually(lambda: tenant.get(GATEWAY, "tenant"), lambda found: is_true(found, "Programmed"))
     found = await tenant.api.get(GATEWAY_CLASS, "local") or {}
     assert is_true(found, "Accepted")
+
+
+async def test_port_that_was_taken_is_opened_when_it_comes_free(tenant: Tenant) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        await tenant.create(*gateway(other.getsockname()[1]))
+        found = await eventually(lambda: tenant.get(GATEWAY, "tenant"), lambda found: "listeners" in status_of(found))
+        assert not is_true(found, "Programmed")
+        await asyncio.sleep(1)  # by then the cluster tells of nothing any more
+    await eventually(lambda: tenant.get(GATEWAY, "tenant"), lambda found: is_true(found, "Programmed"))
 
 
 @pytest.mark.parametrize(

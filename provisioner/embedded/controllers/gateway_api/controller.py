@@ -38,6 +38,8 @@ from provisioner.embedded.controllers.loop import Cluster, Controller, Key, Watc
 from provisioner.embedded.faults import Failure, Faults
 
 _FAULT_SECONDS = 0.5
+_FAILING_SECONDS = 2.0
+"""Until the next look at a listener that cannot be opened: a port that was taken comes free without an event."""
 _WATCHED = (GATEWAY_CLASS, GATEWAY, HTTP_ROUTE, SERVICE, POD, SECRET, CONFIG_MAP, NAMESPACE, REFERENCE_GRANT)
 
 
@@ -91,7 +93,7 @@ class _Gateways:
             problems = {name: text for (owner, name), text in failing.items() if owner == reference}
             status = gateway_status(world, reference, failing=problems, now=now)
             await cluster.api.write_status(GATEWAY, gateway, status)
-        again: float | None = None
+        again = _FAILING_SECONDS if failing else None
         for route in world.routes.values():
             if not concerns_us(world, route):
                 continue  # other controllers serve it, and a list of theirs must not be written from a stale copy
