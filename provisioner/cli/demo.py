@@ -26,7 +26,7 @@ from provisioner.cli.leftovers import find_leftovers, find_open_files, find_proc
 from provisioner.cli.operation import new_idempotency_key, operation_error
 from provisioner.cli.progress import show_progress
 from provisioner.cli.session import call_api
-from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError
+from provisioner.domain.errors import InvariantError, NotFoundError, RejectedError, RetryableError
 from provisioner.settings import Settings
 from provisioner.wiring.publishing import publish_tiers
 
@@ -90,7 +90,7 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
             laptop.wait_until_ready()
         endpoint, secret = _make_endpoint(laptop, timing)
         with timing.part("generation"):
-            _talk(endpoint, secret)
+            _talk(endpoint, secret, state=laptop.state)
         _show_refusal(endpoint)
         if once:
             _delete(laptop, timing)
@@ -170,7 +170,10 @@ def ensure_endpoint(client: Client) -> tuple[EndpointView, float]:
                 f"[green]✓[/green] it is there from an earlier run, since {endpoint.created_at:%Y-%m-%d %H:%M}Z"
             )
             return endpoint, 0.0
-        operation = client.send(operation_calls.get_operation(endpoint.identifiers.operation))
+        if endpoint.phase == "Drained":  # somebody tried that, and left it so
+            operation = client.send(endpoint_calls.warm_endpoint(endpoint.id, idempotency_key=new_idempotency_key()))
+        else:
+            operation = client.send(operation_calls.get_operation(endpoint.identifiers.operation))
     except NotFoundError:
         operation = client.send(endpoint_calls.create_endpoint(REQUEST, idempotency_key=new_idempotency_key()))
     operation = show_progress(
@@ -205,27 +208,34 @@ def loading_seconds(operation: OperationView) -> float:
     return max(0.0, (loaded - max(earlier, default=loaded)).total_seconds())
 
 
-def _talk(endpoint: EndpointView, secret: str) -> None:
+def _talk(endpoint: EndpointView, secret: str, *, state: Path) -> None:
     import openai
 
     console.rule("a completion, through the gateway, with the official openai client", align="left")
     console.print(f"[bold]> {QUESTION}[/bold]")
     # Retried while 503: an endpoint of an earlier run loads its model again.
     client = openai.OpenAI(base_url=endpoint.url, api_key=secret, timeout=120, max_retries=8)
-    stream = client.chat.completions.create(
-        model=endpoint.model.alias,
-        messages=[{"role": "user", "content": QUESTION}],
-        max_tokens=MAX_TOKENS,
-        temperature=0,  # the same answer each time: by chance the first token would now and then be the stop
-        stop=["\n"],  # base weights, not tuned for chat: after an answer they would go on asking
-        stream=True,
-    )
     pieces = 0
-    for chunk in stream:
-        text = chunk.choices[0].delta.content if chunk.choices else None
-        if text:
-            pieces += 1
-            print(text, end="", flush=True)
+    try:
+        stream = client.chat.completions.create(
+            model=endpoint.model.alias,
+            messages=[{"role": "user", "content": QUESTION}],
+            max_tokens=MAX_TOKENS,
+            temperature=0,  # the same answer each time: by chance the first token would now and then be the stop
+            stop=["\n"],  # base weights, not tuned for chat: after an answer they would go on asking
+            stream=True,
+        )
+        for chunk in stream:
+            text = chunk.choices[0].delta.content if chunk.choices else None
+            if text:
+                pieces += 1
+                print(text, end="", flush=True)
+    except openai.APIError as error:  # the endpoint is not well, which is no bug of this command
+        raise RetryableError(
+            f"streaming a completion: {error}",
+            reason="EndpointFailed",
+            hint=f"start it again; to begin anew, remove {state} first",
+        ) from error
     print()
     if not pieces:
         raise InvariantError("streaming a completion: the stream had no text", reason="EmptyCompletion")
@@ -264,7 +274,9 @@ def _invite(laptop: Laptop, endpoint: EndpointView, secret: str) -> None:
         "API key": secret,
         "REST API": f"{settings.url}/openapi.json",
         "Kubernetes API": f"http://127.0.0.1:{laptop.ports.control_plane}",
+        "gateway itself": f"http://127.0.0.1:{laptop.operator_port}/status, /metrics and /config",
         "state": str(laptop.state),
+        "logs": f"{laptop.state}/processes/*/log",
     }
     for name, value in rows.items():
         console.print(f"  {name:<15}{value}", soft_wrap=True)

@@ -28,6 +28,9 @@ from provisioner.settings import Settings, read_settings
 PROCESSES = ("embedded", "serve", "gateway")
 """In the order in which they need each other; each is the command of that name."""
 
+OPERATOR_PORT = 8404
+"""Where the gateway tells how it is, or on another port if somebody has it: no endpoint's URL names it."""
+
 START_SECONDS = 60.0
 GRACE_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
@@ -73,13 +76,14 @@ class Laptop:
         self._children = Children(state / "processes")
         self._claims = ExitStack()
         self.ports = _kept_ports(state / "ports.json", ports, self._claims)
+        self.operator_port = _claimed(OPERATOR_PORT, self._claims)
         self.environ = dict(environ) | {
             "TENANTRY_STATE": str(state),
             "TENANTRY_SERVE_ADDR": f"127.0.0.1:{self.ports.api}",
             "TENANTRY_URL": f"http://127.0.0.1:{self.ports.api}",
             "TENANTRY_CONTROL_PLANE": f"http://127.0.0.1:{self.ports.api}",
             "LISTEN_ADDR": f"127.0.0.1:{self.ports.gateway}",
-            "ADMIN_ADDR": "127.0.0.1:0",
+            "ADMIN_ADDR": f"127.0.0.1:{self.operator_port}",
             "TMPDIR": str(state / "tmp"),
             "PYTHONUNBUFFERED": "1",
         }

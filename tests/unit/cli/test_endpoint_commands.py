@@ -13,13 +13,17 @@ import httpx2
 import pytest
 
 from provisioner.cli.assignments import assigned
+from provisioner.cli.demo import ensure_endpoint
 from provisioner.cli.main import main
 from provisioner.cli.references import offered_references
-from provisioner.domain.endpoint import Endpoint
+from provisioner.cli.session import call_api
+from provisioner.domain.endpoint import Endpoint, Phase
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.ids import EndpointId
 from provisioner.domain.operation import OperationState
+from provisioner.settings import read_settings
 from tests.unit.api.conftest import REQUEST, idempotent
+from tests.unit.api.test_endpoints_changes import become
 from tests.unit.cli.sight import Sight
 from tests.unit.served import Served
 
@@ -184,6 +188,21 @@ def test_a_customers_key_is_shown_the_customers_view(
     soon.join()
     assert (made["name"], made["phase"]) == ("second", "Ready")
     assert sight.json("endpoint", "delete", made["id"])["phase"] == "Deleting"
+
+
+def test_a_demo_brings_back_what_was_drained(chat: str, served: Served, sight: Sight) -> None:
+    """Its endpoint is there from an earlier run, in which somebody tried that."""
+    sight.json("endpoint", "drain", "acme/chat")
+    served.run(become(chat, Phase.DRAINED, served.services, served.clock))
+    soon = threading.Timer(0.2, served.make_endpoint)
+    soon.start()
+    endpoint, loading_seconds = call_api(read_settings(), ensure_endpoint)
+    soon.join()
+    assert (endpoint.id, endpoint.phase, loading_seconds) == (chat, "Ready", 0.0)
+    assert [line.split()[1] for line in sight.told("operation", "list").splitlines()[1:3]] == [
+        "endpoint.warm",
+        "endpoint.drain",
+    ]
 
 
 def test_a_key_that_cannot_be_one_is_never_shown(served: Served, sight: Sight, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,8 @@ async def test_installations_that_start_together_have_ports_of_their_own(tmp_pat
     first = Laptop(tmp_path / "first", {}, ports=ANY_PORTS)
     second = Laptop(tmp_path / "second", {}, ports=first.ports)
     assert not set(asdict(first.ports).values()) & set(asdict(second.ports).values())
+    assert first.operator_port != second.operator_port
+    assert first.environ["ADMIN_ADDR"] == f"127.0.0.1:{first.operator_port}"
     await first.stop()
     third = Laptop(tmp_path / "third", {}, ports=first.ports)
     assert third.ports == first.ports
