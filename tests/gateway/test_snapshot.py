@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 from dataclasses import replace
 
@@ -44,6 +45,16 @@ async def test_snapshot_file_holds_digests_only_and_is_its_owner_s(stage: Stage)
     assert make_key().digest in text
     assert SECRET not in text
     assert CREDENTIAL not in text + repr(stage.config)
+
+
+async def test_what_a_killed_gateway_left_of_a_snapshot_is_removed(stage: Stage) -> None:
+    await until(stage.snapshot_file.exists)
+    left = stage.snapshot_file.with_name("snapshot.json.1.new")
+    left.write_bytes(b"half of a")
+    os.utime(left, (1, 1))
+    await stage.publish(make_snapshot(version=3))
+    await until(lambda: not left.exists())
+    assert stage.snapshot_file.exists()
 
 
 async def test_snapshot_that_the_disk_did_not_take_leaves_nothing_and_is_stored_when_it_does(stage: Stage) -> None:

@@ -9,8 +9,7 @@ import ssl
 
 from provisioner.domain.errors import RejectedError
 from provisioner.gateway.config import ListenerTls
-
-_Stamp = tuple[tuple[int, int], ...]
+from provisioner.gateway.file_stamp import Stamp, stamp_of
 
 
 class CallerTls:
@@ -40,9 +39,8 @@ class CallerTls:
         except OSError:  # ssl.SSLError is one
             pass
 
-    def _look(self) -> _Stamp:
-        stats = [path.stat() for path in (self._files.certificate, self._files.key)]
-        return tuple((found.st_mtime_ns, found.st_size) for found in stats)
+    def _look(self) -> Stamp:
+        return stamp_of(self._files.certificate, self._files.key)
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

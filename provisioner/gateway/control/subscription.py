@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from glob import escape
 from pathlib import Path
 
 import aiohttp
@@ -23,8 +24,9 @@ from provisioner.gateway.config import ControlPlane, Limits
 from provisioner.gateway.control.answers import read_whole
 from provisioner.gateway.control.decoding import decode_directory
 from provisioner.gateway.directory import Directory
-from provisioner.gateway.disk import on_disk
+from provisioner.gateway.disk import on_disk, remove_left
 from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.trouble import Trouble
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class Subscription:
         self._etag: str | None = None
         self._unstored = b""
         """What is in use, where the disk has not taken it yet."""
-        self._trouble = ""
+        self._trouble = Trouble()
         self._confirmed_at: datetime | None = None
 
     def age(self) -> timedelta | None:
@@ -117,9 +119,8 @@ class Subscription:
             await asyncio.sleep(_RETRY_SECONDS)  # without a version there is nothing to wait for a change of
 
     def _note_success(self) -> datetime:
-        if self._trouble:
+        if self._trouble.ends():
             _log.info("the control plane is back", extra={"action": "control_plane_back"})
-        self._trouble = ""
         self._confirmed_at = self._clock.now()
         return self._confirmed_at
 
@@ -148,9 +149,8 @@ class Subscription:
     def _note_failure(self, reason: str, error: Exception) -> None:
         self._counters.snapshot_failures[reason] += 1
         shown = type(error).__name__ if isinstance(error, ValidationError) else str(error)
-        if reason != self._trouble:  # a trouble that goes on is told once
+        if self._trouble.begins(reason):
             _log.warning("keeping the last snapshot: %s", reason, extra={"action": "snapshot_kept", "error": shown})
-        self._trouble = reason
 
 
 def _store(path: Path, content: bytes) -> None:
@@ -165,3 +165,4 @@ def _store(path: Path, content: bytes) -> None:
     except OSError:
         draft.unlink(missing_ok=True)  # a disk that is full must not stay so for it
         raise
+    remove_left(path.parent.glob(f"{escape(path.name)}.*.new"))

@@ -10,6 +10,7 @@ import ssl
 
 from provisioner.domain.errors import RejectedError
 from provisioner.gateway.config import TlsFiles
+from provisioner.gateway.file_stamp import Stamp, stamp_of
 
 
 class ClientTls:
@@ -18,27 +19,26 @@ class ClientTls:
     def __init__(self, files: TlsFiles) -> None:
         """Reads the files once. Raises `RejectedError` when they cannot be used."""
         self._files = files
-        self._read_from = self._stamp()
+        self._stamp = self._look()
         self._context = self._read()
 
     def context(self) -> ssl.SSLContext:
         """The present context. While replaced files cannot be used (half-written, say), the one before stays."""
         try:
-            stamp = self._stamp()
-            if stamp != self._read_from:
+            stamp = self._look()
+            if stamp != self._stamp:
                 self._context = self._read()
-                self._read_from = stamp
+                self._stamp = stamp
         except RejectedError:
             pass
         return self._context
 
-    def _stamp(self) -> tuple[tuple[int, int], ...]:
+    def _look(self) -> Stamp:
         files = self._files
         try:
-            stats = [path.stat() for path in (files.client_certificate, files.client_key, files.server_ca)]
+            return stamp_of(files.client_certificate, files.client_key, files.server_ca)
         except OSError as error:
             raise RejectedError(f"reading the TLS files of the gateway: {error}") from error
-        return tuple((stat.st_mtime_ns, stat.st_size) for stat in stats)
 
     def _read(self) -> ssl.SSLContext:
         files = self._files

@@ -16,17 +16,17 @@ from provisioner.domain.clock import Clock
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.snapshot import KeyDigest, Snapshot
 from provisioner.gateway.directory import Directory
+from provisioner.gateway.file_stamp import Stamp, stamp_of
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.standalone.keys import KeysError, parse_keys
 from provisioner.gateway.standalone.lane import Standalone
 from provisioner.gateway.standalone.plan import idle_settings, plan_groups, plan_routes
+from provisioner.gateway.trouble import Trouble
 
 _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
 _LONGEST_BYTES = 64 * 1024 * 1024
-
-_Stamp = tuple[int, int, int]
 
 
 class StandaloneSource:
@@ -42,8 +42,8 @@ class StandaloneSource:
         self._publish = publish
         self._routes = plan_routes(standalone, clock.now())
         self._groups = plan_groups(standalone)
-        self._stamp: _Stamp | None = None
-        self._trouble = ""
+        self._stamp: Stamp | None = None
+        self._trouble = Trouble()
         self._version = 0
 
     def load(self) -> None:
@@ -56,7 +56,7 @@ class StandaloneSource:
             self._use(self._make(() if allowance is None else (KeyDigest(digest="", tenant="", allowance=allowance),)))
             return
         try:
-            self._stamp = _stamp(file)
+            self._stamp = stamp_of(file)
             self._use(self._read(file))
         except (OSError, KeysError) as error:
             raise RejectedError(
@@ -71,11 +71,11 @@ class StandaloneSource:
         while file is not None:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
-                stamp = _stamp(file)
+                stamp = stamp_of(file)
                 if stamp != self._stamp:
                     self._stamp = stamp  # now, so that a broken file is not read again until it changes
                     self._use(await asyncio.to_thread(self._read, file))
-                    self._trouble = ""
+                    self._trouble.ends()
             except KeysError as error:
                 self._note_trouble(file, str(error))
             except OSError as error:
@@ -116,16 +116,9 @@ class StandaloneSource:
         )
 
     def _note_trouble(self, file: Path, trouble: str) -> None:
-        if trouble == self._trouble:  # a trouble that goes on is told once
-            return
-        self._trouble = trouble
-        self._counters.snapshot_failures["KeysUnusable"] += 1
-        _log.warning("keeping the keys: reading `%s`: %s", file, trouble, extra={"action": "keys_kept"})
-
-
-def _stamp(file: Path) -> _Stamp:
-    found = file.stat()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+        if self._trouble.begins(trouble):
+            self._counters.snapshot_failures["KeysUnusable"] += 1
+            _log.warning("keeping the keys: reading `%s`: %s", file, trouble, extra={"action": "keys_kept"})
 
 
 def _told(error: OSError | KeysError) -> str:

@@ -3,7 +3,7 @@
 Records that come in large numbers go straight from memory, as long as the control plane answers at once. All others
 go to the spool first, and from there oldest first: a few wait there for more, and what the control plane does not take
 waits there until it does. So its slowness holds up nothing, and a process that is killed leaves little behind that is
-neither counted nor on the disk. Made by `sinks`.
+neither counted nor on the disk. What a disk does not take goes from memory too, within a bound. Made by `sinks`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import aiohttp
 from provisioner.gateway.config import ControlPlane
 from provisioner.gateway.disk import on_disk
 from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.trouble import Trouble
 from provisioner.gateway.usage.batch import BATCH_RECORDS, Batch, fitting, new_id
 from provisioner.gateway.usage.outlet import Ended
 from provisioner.gateway.usage.record import counted_record, json_line
@@ -33,6 +34,8 @@ _PACE_SECONDS = 1.0
 """How long they wait."""
 _IN_MEMORY_SECONDS = 0.1
 """Records that go straight are on the disk as well when they have no answer by then."""
+_UNSPOOLED_RECORDS = 4 * BATCH_RECORDS
+"""So many wait in memory at most, beside those that go straight, while the disk takes none."""
 _LOOK_SECONDS = 60.0
 """How often the spool is looked at for what other processes left in it."""
 _ANSWER_SECONDS = 60.0
@@ -54,12 +57,14 @@ class Delivery:
         self._arrived = asyncio.Event()
         self._in_memory: deque[Batch] = deque()
         """Batches that go straight, the first of which is being sent; none is on the disk."""
+        self._unspooled: list[bytes] = []
+        """Records that the disk did not take; they go straight when nothing else does."""
         self._spool_at = 0.0
         """When these go to the spool, in loop time."""
         self._is_spooling = True
         """Whether the spool may have batches in it, behind which others wait."""
         self._looked_at = 0.0
-        self._trouble = ""
+        self._trouble = Trouble()
 
     def lines(self, ended: Sequence[Ended]) -> list[bytes]:
         """What of requests is counted; nothing of those that named no endpoint."""
@@ -71,18 +76,12 @@ class Delivery:
 
     async def write(self, lines: Sequence[bytes]) -> None:
         """Takes records, and counts as lost what neither the control plane nor the spool has room for."""
-        waiting = list(lines)
+        waiting, self._unspooled = [*self._unspooled, *lines], []
         if self._is_spooling or self._in_memory or len(waiting) < _FEW_RECORDS:
             await self._keep()
             await self._append(waiting)
         else:
-            self._spool_at = asyncio.get_running_loop().time() + _IN_MEMORY_SECONDS
-            batches = ceil(len(waiting) / BATCH_RECORDS)
-            records = ceil(len(waiting) / batches)  # so that none is small
-            while waiting:
-                part = fitting(waiting, records=records)
-                self._in_memory.append(Batch(new_id(), b"".join(part)[:-1]))
-                del waiting[: len(part)]
+            self._go_straight(waiting)
         self._arrived.set()
 
     async def run(self) -> None:
@@ -112,6 +111,7 @@ class Delivery:
                     pass
         except TimeoutError:
             self._note_failure("ControlPlaneAway", "it does not answer")
+        self._go_straight(self._unspooled)
         if (reason := await self._keep()) is not None:
             self._counters.usage_lost[reason] += sum(batch.records for batch in self._in_memory)
         try:
@@ -125,14 +125,29 @@ class Delivery:
             headers=self._headers, timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS, connect=5.0)
         )
 
+    def _go_straight(self, lines: list[bytes]) -> None:
+        """Has records, which it takes out of `lines`, be sent next."""
+        self._spool_at = asyncio.get_running_loop().time() + _IN_MEMORY_SECONDS
+        batches = ceil(len(lines) / BATCH_RECORDS) or 1
+        records = ceil(len(lines) / batches)  # so that none is small
+        while lines:
+            part = fitting(lines, records=records)
+            self._in_memory.append(Batch(new_id(), b"".join(part)[:-1]))
+            del lines[: len(part)]
+
     async def _append(self, lines: list[bytes]) -> None:
-        """Has records wait in the spool."""
+        """Has records wait in the spool, and a number of them in memory where the disk does not take them."""
         try:
             async with self._disk:
                 self._is_spooling = True
                 await on_disk(self._spool.append, lines)
-        except OSError as error:
+        except SpoolFullError as error:
             self._counters.usage_lost[self._unkept(error)] += len(lines)
+        except OSError as broken:
+            reason = self._unkept(broken)
+            self._unspooled = lines[:_UNSPOOLED_RECORDS]
+            if lost := lines[_UNSPOOLED_RECORDS:]:
+                self._counters.usage_lost[reason] += len(lost)
 
     async def _keep(self) -> str | None:
         """Has the batches in memory wait in the spool; a CamelCase word for why they cannot, and stay in memory."""
@@ -154,6 +169,8 @@ class Delivery:
 
     async def _next(self) -> Batch | None:
         """The batch that has waited longest."""
+        if self._unspooled and not self._in_memory:
+            self._go_straight(self._unspooled)
         if self._in_memory:
             return self._in_memory[0]
         now = asyncio.get_running_loop().time()
@@ -218,12 +235,10 @@ class Delivery:
         return True
 
     def _note_success(self) -> None:
-        if self._trouble:
+        if self._trouble.ends():
             _log.info("usage is delivered again", extra={"action": "usage_delivered"})
-        self._trouble = ""
 
     def _note_failure(self, reason: str, error: str) -> None:
         self._counters.usage_failures[reason] += 1
-        if reason != self._trouble:  # a trouble that goes on is told once
+        if self._trouble.begins(reason):
             _log.warning("keeping usage: %s", reason, extra={"action": "usage_kept", "error": error})
-        self._trouble = reason

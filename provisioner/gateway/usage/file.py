@@ -13,6 +13,7 @@ from pathlib import Path
 
 from provisioner.gateway.disk import on_disk
 from provisioner.gateway.operator.counters import Counters
+from provisioner.gateway.trouble import Trouble
 from provisioner.gateway.usage.outlet import Ended
 from provisioner.gateway.usage.record import json_line, record_of
 
@@ -25,7 +26,7 @@ class UsageFile:
     def __init__(self, path: Path, counters: Counters) -> None:
         self._path = path
         self._counters = counters
-        self._is_in_trouble = False
+        self._trouble = Trouble()
 
     def lines(self, ended: Sequence[Ended]) -> list[bytes]:
         """The records of requests as lines of the file."""
@@ -38,13 +39,11 @@ class UsageFile:
         except OSError as error:
             self._counters.usage_lost["FileUnwritable"] += len(lines)
             self._counters.usage_failures["FileUnwritable"] += 1
-            if not self._is_in_trouble:  # a trouble that goes on is told once
+            if self._trouble.begins("FileUnwritable"):
                 _log.error("losing usage: writing the file: %s", error, extra={"action": "usage_lost"})
-            self._is_in_trouble = True
             return
-        if self._is_in_trouble:
+        if self._trouble.ends():
             _log.info("usage is written again", extra={"action": "usage_written"})
-        self._is_in_trouble = False
 
     async def run(self) -> None:
         """Nothing is left to be done later."""

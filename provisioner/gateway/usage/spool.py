@@ -15,10 +15,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from provisioner.gateway.disk import remove_left
 from provisioner.gateway.usage.batch import BATCH_BYTES, BATCH_RECORDS, Batch, fitting, new_id
-
-_NEW_SECONDS = 60.0
-"""A batch that is new for so long is nobody's: its process ended before it was locked, and there is nothing in it."""
 
 
 class SpoolFullError(OSError):
@@ -126,24 +124,16 @@ class Spool:
         """The complete batches, oldest first, with those that processes left open which have ended."""
         complete: list[tuple[int, Path]] = []
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
-            changed_at = self._folder.stat().st_mtime  # by the clock that all times of files are told by
             for entry in entries:
                 path = Path(entry.path)
                 if path.suffix == ".new":
-                    _remove_left(path, changed_at - _NEW_SECONDS)
+                    remove_left((path,))
                 if path.suffix == ".open" and path != self._open and (adopted := _adopt(path)) is not None:
                     path = adopted
                 if path.suffix == ".batch":
                     with contextlib.suppress(FileNotFoundError):
                         complete.append((path.stat().st_mtime_ns, path))
         return [path for _, path in sorted(complete)]
-
-
-def _remove_left(path: Path, before: float) -> None:
-    """Removes the file if it was last written before then."""
-    with contextlib.suppress(FileNotFoundError):
-        if path.stat().st_mtime < before:
-            path.unlink()
 
 
 def _adopt(path: Path) -> Path | None:
