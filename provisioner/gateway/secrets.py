@@ -13,6 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
 
+from provisioner.gateway.file_stamp import Stamp, stamp_of
+
+SecretReader = Callable[[str], bytes | None]
+"""Gives the secret of a name; None when there is none."""
+
 _log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
@@ -30,7 +35,7 @@ class Secrets:
         folder: Path | None = None,
         files: Mapping[str, Path] | None = None,
         *,
-        derived: Callable[[str], bytes | None] = lambda _: None,
+        derived: SecretReader = lambda _: None,
     ) -> None:
         self._derived = derived
         self._folder = folder
@@ -60,7 +65,7 @@ class _Secret:
         self._name = name
         self._path = path
         self._value: bytes | None = None
-        self._stamp = (0, 0, 0)
+        self._stamp: Stamp | None = None
         self._trouble = ""
         self._fresh_until = 0.0
 
@@ -72,7 +77,7 @@ class _Secret:
             self._fresh_until = now + _FRESH_SECONDS
             trouble = self._look()
             if trouble:
-                self._value, self._stamp = self._stands_in, (0, 0, 0)
+                self._value, self._stamp = self._stands_in, None
             is_missing = self._path is None or not self._path.exists()
             if trouble and trouble != self._trouble and not (is_missing and self._stands_in):
                 _log.warning("reading the secret `%s`: %s", self._name, trouble, extra={"action": "secret_unusable"})
@@ -84,15 +89,16 @@ class _Secret:
         if self._path is None:
             return "no file is known for this name; hint: set TENANTRY_SECRETS to the folder that holds it"
         try:
-            found = self._path.stat()
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            stamp = stamp_of(self._path)
             if stamp == self._stamp:
                 return ""
-            if found.st_size > _LONGEST_BYTES:
-                return f"`{self._path}` is longer than {_LONGEST_BYTES} bytes"
-            value = self._path.read_bytes().strip()
+            with self._path.open("rb") as file:
+                content = file.read(_LONGEST_BYTES + 1)
         except OSError as error:
             return f"`{self._path}`: {error.strerror}"
+        if len(content) > _LONGEST_BYTES:
+            return f"`{self._path}` is longer than {_LONGEST_BYTES} bytes"
+        value = content.strip()
         if not _SEEN.fullmatch(value):  # a line end in a header field would begin another one
             return f"`{self._path}` does not hold one line of visible ASCII characters"
         self._value, self._stamp = value, stamp

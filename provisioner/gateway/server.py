@@ -11,7 +11,6 @@ import contextlib
 import logging
 import resource
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from random import Random
 from secrets import token_hex
@@ -46,7 +45,7 @@ from provisioner.gateway.replica.router_connection import Passage
 from provisioner.gateway.replica.router_process import ROUTER_CREDENTIAL
 from provisioner.gateway.replica.routers import Routers
 from provisioner.gateway.replica.upstream import Pool
-from provisioner.gateway.secrets import Secrets
+from provisioner.gateway.secrets import SecretReader, Secrets
 from provisioner.gateway.standalone.source import StandaloneSource
 from provisioner.gateway.usage.accounting import UsageAccounting
 from provisioner.gateway.usage.sinks import usage_sinks
@@ -240,7 +239,7 @@ class Gateway:
                 self._path.directory = None
 
 
-def _derived_secrets(control: ControlPlane | None, router_token: str) -> Callable[[str], bytes | None]:
+def _derived_secrets(control: ControlPlane | None, router_token: str) -> SecretReader:
     """What stands in for secrets without a file: the token of local routers, and with a control plane the tenants' keys
     for their claims of priority."""
 

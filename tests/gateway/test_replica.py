@@ -70,6 +70,31 @@ async def test_next_replica_is_tried_when_one_does_not_take_the_connection_in_ti
     server.close()
 
 
+async def test_nobody_is_asked_any_more_for_a_caller_who_has_got_an_answer(
+    make_stage: StageMaker, tmp_path: Path
+) -> None:
+    """Its time is over while a connection is still being made: what comes of that must not reach its next answer."""
+    left = asyncio.Event()
+
+    async def stall(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        left.set()
+
+    server = await asyncio.start_server(stall, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    files = client_files(Authority(tmp_path, "server-ca"), Authority(tmp_path, "client-ca"))
+    limits = Limits(connect_seconds=60.0, upstream_header_seconds=0.01, drain_seconds=0.2)
+    async with make_stage(limits=limits, tls=files) as stage:
+        slow = Backend(host="slow.example.com", address=f"127.0.0.1:{port}")
+        await stage.publish(make_snapshot(make_route(slow, stage.backend), version=3))
+        status = (await stage.chat()).status
+        await until(left.is_set)
+        failures = stage.gateway._path.counters.upstream_failures
+    server.close()
+    assert (status, stage.replica.received, failures) == (504, [], {"HeaderTimeout": 1})
+
+
 async def test_502_when_no_replica_can_be_reached(stage: Stage) -> None:
     away = Backend(host="away.example.com", address="127.0.0.1:1", tls=False)
     await stage.publish(make_snapshot(make_route(away, replace(away, address="nonsense")), version=3))

@@ -8,16 +8,17 @@ cancels the replica's work. `connection` makes one per request; it knows the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final
 
 from provisioner.domain.snapshot import Backend, Route
 from provisioner.domain.usage import Outcome
 from provisioner.gateway.caller.answer import Answer
+from provisioner.gateway.caller.caller import Caller
 from provisioner.gateway.caller.engine_error import EngineError, Verdict
 from provisioner.gateway.caller.header import wants_trailers
 from provisioner.gateway.caller.request import Request
-from provisioner.gateway.caller.sending import Sending
+from provisioner.gateway.caller.sending import send
 from provisioner.gateway.caller.upload import Upload
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.queueing.allowances import NO_CHARGE
@@ -32,6 +33,7 @@ from provisioner.gateway.refusal import (
     upstream_silent,
 )
 from provisioner.gateway.replica.answer_head import AnswerHead
+from provisioner.gateway.replica.asking import Asking
 from provisioner.gateway.replica.rescued import Hold
 from provisioner.gateway.replica.upstream import UpstreamConnection
 from provisioner.gateway.usage.answer import AnswerReader, answer_reader
@@ -42,55 +44,29 @@ _OK: Final = Outcome.OK  # bound once: reading a member of an enum is slow on th
 _FAILED: Final = Outcome.UPSTREAM_FAILED
 
 
-class Caller(Protocol):
-    """The connection on which the answer goes out. `is_slow` while the system has not taken what was written."""
-
-    is_slow: bool
-    write: Callable[[bytes], None]
-    """Sends the next bytes of the answer."""
-
-    def refuse(self, refusal: Refusal) -> None:
-        """Sends `refusal` as the whole answer and ends the exchange."""
-        ...
-
-    def finish(self, *, keep_alive: bool) -> None:
-        """The answer is complete."""
-        ...
-
-    def abort(self, *, visibly: bool) -> None:
-        """Breaks the connection off: the only honest end for an answer that has begun and cannot be completed.
-        `visibly` where a plain end of the connection would look like the answer's."""
-        ...
-
-    def wait_at_most(self, seconds: float) -> None:
-        """Bounds the silence that begins now."""
-        ...
-
-    def hold_reading(self, *, is_held: bool) -> None:
-        """Reads no more of the request's body, or reads on."""
-        ...
-
-
 class Exchange:
     """Carries one request to one replica and its answer back."""
 
     __slots__ = (
         "_answer",
+        "_asking",
+        "_asks_for_usage",
         "_caller",
         "_charge",
         "_engine_error",
         "_has_copied",
         "_hold",
         "_is_settled",
+        "_model",
         "_path",
         "_place",
         "_quiet_since",
         "_reader",
         "_request",
         "_route",
-        "_sending",
         "_tally",
         "_time",
+        "_upload",
     )
 
     _reader: AnswerReader
@@ -106,7 +82,11 @@ class Exchange:
         self._place: Place | None = None
         self._hold: Hold | None = None
         self._charge = NO_CHARGE
-        self._sending = Sending(path, request, self._tally)
+        self._asking = Asking(path.pool, path.replicas, path.counters, request.request_id)
+        self._model = ""
+        self._asks_for_usage = False
+        self._upload: Upload | None = None
+        """What moves the request's body, while it has not been handed on whole."""
         self._answer: Answer | None = None
         self._engine_error: EngineError | None = None
         self._quiet_since = 0.0
@@ -160,8 +140,8 @@ class Exchange:
 
     def continue_body(self) -> None:
         """More of the request's body has arrived."""
-        if self._sending.upload is not None:
-            self._upload_on(self._sending.upload)
+        if self._upload is not None:
+            self._upload_on(self._upload)
 
     def spoil(self, refusal: Refusal) -> None:
         """What arrives of the request's body cannot be used."""
@@ -175,21 +155,21 @@ class Exchange:
 
     def cut_off(self) -> None:
         """The gateway ends, and can wait no longer: the caller is told as well as can be."""
-        is_sent = self._tally.backend is not None
+        is_sent = self._asking.backend is not None
         self._stop()
         self._end_badly(draining(), Outcome.TIMED_OUT if is_sent else Outcome.SHED)
 
     def pause(self) -> None:
         """The caller cannot keep up."""
-        if self._sending.upstream is not None:
-            self._sending.upstream.pause_reading()
+        if self._asking.upstream is not None:
+            self._asking.upstream.pause_reading()
 
     def resume(self) -> None:
         """The caller has taken all that was written."""
         if self._has_copied:
             self._end_well()
-        elif self._sending.upstream is not None:
-            self._sending.upstream.resume_reading()
+        elif self._asking.upstream is not None:
+            self._asking.upstream.resume_reading()
 
     def is_for(self) -> str | None:
         """The id of the endpoint that it is for; None while that is not known."""
@@ -197,7 +177,7 @@ class Exchange:
 
     def waits_at(self) -> str | None:
         """The id of the endpoint for whose slot or replica it waits; None before and after."""
-        if self._place is None or self._tally.backend is not None:
+        if self._place is None or self._asking.backend is not None:
             return None
         return self._route.endpoint if self._hold is not None or not self._place.has_turn else None
 
@@ -207,11 +187,11 @@ class Exchange:
             self._path.counters.caller_left += 1  # it does not read: the replica, which waits for it, has not failed
             self._stop()
             self._end_badly(upstream_silent(), Outcome.CLIENT_CANCELLED)
-        elif self._sending.upload is not None and not self._sending.upload.is_blocked:
+        elif self._upload is not None and not self._upload.is_blocked:
             self.spoil(timed_out("request body"))
         else:
-            upstream = self._sending.upstream
-            self._sending.broke("HeaderTimeout" if self._tally.first_byte is None else "Silence")
+            upstream = self._asking.upstream
+            self._asking.broke("HeaderTimeout" if self._tally.first_byte is None else "Silence")
             if upstream is not None:
                 upstream.abandon()
             self._end_badly(upstream_silent(), Outcome.TIMED_OUT)
@@ -225,10 +205,11 @@ class Exchange:
             self._quiet_since = now
             self._caller.write(comment)
 
-    # What the replica's connection calls (its `Receiver`), and who sends to it (its `Sender`).
+    # What the asking calls (its `Asker`), and then the replica's connection (its `Receiver`).
 
-    def sent(self, upstream: UpstreamConnection) -> None:
-        """The request is on its way."""
+    def reached(self, upstream: UpstreamConnection) -> None:
+        """A replica takes the request."""
+        self._upload, self._asks_for_usage = send(self._path, self._request, self._model, upstream, self)
         if self._caller.is_slow:
             upstream.pause_reading()
         self.continue_body()
@@ -264,7 +245,8 @@ class Exchange:
             return
         data = answer.last(body)
         self._note_first_token()
-        self._sending.answered(answer.status)
+        self._asking.answered(answer.status)
+        self._upload = None
         caller.write(data)
         if caller.is_slow:
             self._has_copied = True
@@ -279,7 +261,7 @@ class Exchange:
 
     def upstream_failed(self, reason: str) -> None:
         """The replica broke off. What has been sent once is not sent again."""
-        self._sending.broke(reason)
+        self._asking.broke(reason)
         self._end_badly(upstream_broke(), Outcome.UPSTREAM_FAILED)
 
     # Inside.
@@ -304,19 +286,20 @@ class Exchange:
         path, request = self._path, self._request
         self._tally.status = head.status
         path.counters.count_answer(head.status)
-        hides_usage = self._sending.has_asked_for_usage and head.length is None  # one with a length passes whole
+        hides_usage = self._asks_for_usage and head.length is None  # one with a length passes whole
         self._reader = reader = answer_reader(head.form, hides_usage=hides_usage)
         self._answer = Answer(
             request,
             head,
             reader,
             more_lines=self._charge.lines,
-            keep_alive=request.keep_alive and not path.is_draining and self._sending.upload is None,
+            keep_alive=request.keep_alive and not path.is_draining and self._upload is None,
         )
 
     def _send(self, backends: Sequence[Backend], model: str) -> None:
         self._caller.wait_at_most(self._path.limits.upstream_header_seconds)
-        self._sending.begin(self, backends, model)
+        self._model = model
+        self._asking.begin(self, backends, self._route.endpoint)
 
     def _note_first_token(self) -> None:
         if self._tally.first_token is None and self._reader.has_content:
@@ -332,7 +315,7 @@ class Exchange:
         self._tally.bytes_in = upload.received_bytes
         caller.hold_reading(is_held=upload.is_backed_up)
         if upload.is_done:
-            self._sending.upload = None
+            self._upload = None
         if not self._has_begun_answer():
             caller.wait_at_most(limits.upstream_header_seconds if upload.is_done else limits.body_seconds)
 
@@ -349,15 +332,15 @@ class Exchange:
             self._pass_on(error.head)
             self.relay(error.held, complete=complete)
             return
-        if not complete and self._sending.upstream is not None:
-            self._sending.upstream.abandon()
-        self._sending.answered(error.head.status)
+        if not complete and self._asking.upstream is not None:
+            self._asking.upstream.abandon()
+        self._asking.answered(error.head.status)
         self._refuse(error.refusal(), Outcome.UPSTREAM_FAILED)
 
     def _stop(self) -> None:
         if self._hold is not None:
             self._hold.leave()
-        self._sending.cancel()
+        self._asking.cancel()
 
     def _settle(self, outcome: Outcome) -> None:
         """The request is over: its place is free and its notes are handed on. A second time does nothing."""
@@ -365,6 +348,7 @@ class Exchange:
             return
         self._is_settled = True
         tally, place = self._tally, self._place
+        tally.backend = self._asking.backend
         self._place = self._hold = None  # they know us: who is done must not be kept by them
         if place is not None:
             place.leave()

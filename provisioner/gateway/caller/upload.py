@@ -1,7 +1,7 @@
 """Moves a form to a replica as it arrives from the caller, and no faster than the replica takes it.
 
 When the replica falls behind, the caller is not read from either, beyond a little. Made by `sending` for a body that
-may not have arrived whole yet.
+may not have arrived whole yet; `exchange` tells it to go on.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from provisioner.domain.clock import Clock
 from provisioner.domain.snapshot import KeyDigest, Snapshot
 from provisioner.gateway.config import Queueing
+from provisioner.gateway.secrets import SecretReader
 
 if TYPE_CHECKING:
     from provisioner.gateway.queueing.assertion import Assertion
@@ -48,7 +49,7 @@ class Claims:
     A tenant's own key is a secret that the snapshot names and `secret` gives.
     """
 
-    def __init__(self, rules: Queueing, clock: Clock, *, secret: Callable[[str], bytes | None]) -> None:
+    def __init__(self, rules: Queueing, clock: Clock, *, secret: SecretReader) -> None:
         self._clock = clock
         self._secret = secret
         self._identity_key = rules.identity_key

@@ -1,8 +1,8 @@
 """Which replicas of a route a request may try, and in which order; and what became of those that were tried.
 
-The exchange asks for an order and tells how its request ended; probes tell what they found. Three failures in a row
-take a replica out, or make it suspect (`health`); every change of a share makes the orders anew (`turns`). What is
-known of a replica outlives a snapshot that names it again at the same address.
+The exchange asks for an order, its asking tells how a request ended, and probes tell what they found. Three failures in
+a row take a replica out, or make it suspect (`health`); every change of a share makes the orders anew (`turns`). What
+is known of a replica outlives a snapshot that names it again at the same address.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Replicas:
         backends = turns.take()
         return backends if is_routable or turns.front is None else backends[1:]
 
-    # What the exchange tells.
+    # What an asking tells.
 
     def began(self, backend: Backend) -> None:
         """A request is about to be sent to `backend`. It ends with exactly one of the three calls below."""

@@ -14,8 +14,9 @@ import math
 
 from provisioner.domain.small_request import SmallRequest, is_about_limits, is_answer, served_models, small_request
 from provisioner.gateway.replica.dialer import Dialer
-from provisioner.gateway.replica.replica_client import ReplicaClient, SecretReader
+from provisioner.gateway.replica.replica_client import ReplicaClient
 from provisioner.gateway.replica.turns import Replica
+from provisioner.gateway.secrets import SecretReader
 
 _LOOKS_PER_LIST = 12
 _NOT_IMPLEMENTED = 501

@@ -21,8 +21,8 @@ from provisioner.gateway.config import Probing
 from provisioner.gateway.replica.choice import Replicas
 from provisioner.gateway.replica.dialer import Dialer
 from provisioner.gateway.replica.probe import Probe
-from provisioner.gateway.replica.replica_client import SecretReader
 from provisioner.gateway.replica.turns import Replica
+from provisioner.gateway.secrets import SecretReader
 
 PROBES_AT_ONCE = 64
 PROOFS_AT_ONCE = 16

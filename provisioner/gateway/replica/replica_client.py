@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,11 +15,9 @@ import httptools
 
 from provisioner.domain.snapshot import Backend
 from provisioner.gateway.replica.dialer import Dialer
+from provisioner.gateway.secrets import SecretReader
 
 _ANSWER_BYTES = 2**20
-
-SecretReader = Callable[[str], bytes | None]
-"""Gives the secret of a name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ is well, for only those stand behind it that are, and the pieces of a prompt. Ma
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hmac import compare_digest
 from typing import cast
@@ -24,12 +23,11 @@ from provisioner.gateway.caller.header import Field
 from provisioner.gateway.operator.counters import Counters
 from provisioner.gateway.refusal import upstream_broke
 from provisioner.gateway.replica.answer_head import AnswerHead
+from provisioner.gateway.replica.asking import Asking
 from provisioner.gateway.replica.choice import Replicas
-from provisioner.gateway.replica.replica_client import SecretReader
 from provisioner.gateway.replica.router_prompt import READ_BYTES, prompt_pieces
 from provisioner.gateway.replica.upstream import Pool, UpstreamConnection
-
-_log = logging.getLogger(__name__)
+from provisioner.gateway.secrets import SecretReader
 
 _HEAD_BYTES = 64 * 1024
 _STAYS = frozenset((b"host", b"authorization", b"accept-encoding", b"connection", b"keep-alive"))
@@ -70,12 +68,9 @@ class RouterConnection:
         self._fields: list[Field] = []
         self._body = bytearray()
         """What has arrived of the body and was not sent on."""
-        self._is_head_read = self._is_whole = self._is_begun = False
-        self._order: Iterator[Backend] = iter(())
-        self._asked: Backend | None = None
-        """Who is to answer; None as soon as `Replicas` was told what became of it."""
-        self._connecting: asyncio.Task[None] | None = None
-        self._upstream: UpstreamConnection | None = None
+        self._is_head_read = self._is_whole = False
+        self._asking: Asking | None = None
+        """None for what is answered here."""
         self._status = 0
         self._head = b""
         """Of the answer, until it is sent."""
@@ -115,25 +110,21 @@ class RouterConnection:
     def pause_writing(self) -> None:
         """The router does not take what was written."""
         self._is_slow = True
-        if self._upstream is not None:
-            self._upstream.pause_reading()
+        if self._asking is not None and self._asking.upstream is not None:
+            self._asking.upstream.pause_reading()
 
     def resume_writing(self) -> None:
         """The router has taken nearly all of it."""
         self._is_slow = False
-        if self._upstream is not None:
-            self._upstream.resume_reading()
+        if self._asking is not None and self._asking.upstream is not None:
+            self._asking.upstream.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The router is gone, or has lost interest, which ends the replica's work."""
         self._connections.discard(self)
         self._transport = None
-        if self._connecting is not None:
-            self._connecting.cancel()
-        if self._upstream is not None:
-            self._upstream.abandon()
-        if self._asked is not None:
-            self._passage.replicas.left(self._asked)
+        if self._asking is not None:
+            self._asking.cancel()
         self._renew()
 
     # What the parser calls.
@@ -165,6 +156,23 @@ class RouterConnection:
         """The request is whole."""
         self._is_whole = True
 
+    # What the asking calls (its `Asker`).
+
+    def reached(self, upstream: UpstreamConnection) -> None:
+        """A replica takes the request."""
+        if self._is_slow:
+            upstream.pause_reading()
+        secret = None if upstream.backend.credential is None else self._passage.secret(upstream.backend.credential)
+        lines = [b"%b: %b\r\n" % field for field in self._fields if field[0] not in _STAYS]
+        credential = (b"authorization: Bearer ", secret, b"\r\n") if secret is not None else ()
+        start = (b"POST ", self._target, b" HTTP/1.1\r\nhost: ", upstream.host, b"\r\naccept-encoding: identity\r\n")
+        upstream.begin_sending(self, [*start, *lines, *credential, b"\r\n"])
+        self._send_body(upstream)
+
+    def unreachable(self) -> None:
+        """None of the replicas can be reached, or the one that was broke off before it answered."""
+        self._answer(502, upstream_broke().body())
+
     # What the replica's connection calls (its `Receiver`).
 
     def begin_answer(self, head: AnswerHead) -> None:
@@ -182,12 +190,11 @@ class RouterConnection:
         data += b"%x\r\n%b\r\n" % (len(body), body) if self._is_chunked and body else body
         if complete and self._is_chunked:
             data += b"0\r\n\r\n"
-        if complete:
-            self._upstream = None  # which is another request's from now on: this one's slow reader must not stop it
+        if complete and self._asking is not None:
+            self._asking.answered(self._status)  # its connection is another's now, and not stopped by what is slow here
         if self._transport is not None and data:
             self._transport.write(data)
-        if complete and self._asked is not None:
-            self._passage.replicas.answered(self._asked, self._status)
+        if complete:
             self._finish()
 
     def take_trailers(self, lines: Sequence[bytes]) -> None:
@@ -199,12 +206,12 @@ class RouterConnection:
 
     def upstream_failed(self, reason: str) -> None:
         """The replica broke off. What has been sent once is not sent again."""
-        self._upstream = None
-        self._broke(reason, None)
+        if self._asking is not None:
+            self._asking.broke(reason)
         if self._status:
             self.close()
         else:
-            self._answer(502, upstream_broke().body())
+            self.unreachable()
 
     # Inside.
 
@@ -212,13 +219,13 @@ class RouterConnection:
         return self._parser.get_method() != b"POST" or self._target.endswith(b"/render") or self._target == b"/tokenize"
 
     def _go_on(self) -> None:
-        if self._upstream is not None:
-            self._send_body(self._upstream)
+        if self._asking is not None:
+            if self._asking.upstream is not None:
+                self._send_body(self._asking.upstream)
         elif self._is_answered_here():
             if self._is_whole:
                 self._answer_here()
-        elif not self._is_begun:
-            self._is_begun = True
+        else:
             self._begin()
 
     def _answer_here(self) -> None:
@@ -238,44 +245,10 @@ class RouterConnection:
         elif b"content-length" not in fields:
             self._answer(411, b"")
         else:
-            self._order = iter(self._backends)
-            self._try_next()
-
-    def _try_next(self) -> None:
-        """On an open connection at once, else when a new one stands."""
-        for backend in self._order:
-            self._asked = backend
-            self._passage.replicas.began(backend)
-            upstream = self._passage.pool.take(backend)
-            if upstream is None:
-                self._hold_reading(is_held=True)
-                self._connecting = asyncio.create_task(self._connect(backend))
-            else:
-                self._send(upstream)
-            return
-        self._answer(502, upstream_broke().body())
-
-    async def _connect(self, backend: Backend) -> None:
-        try:
-            upstream = await self._passage.pool.connect(backend)
-        except OSError as error:
-            self._connecting = None
-            self._broke("ConnectTimeout" if isinstance(error, TimeoutError) else "ConnectFailed", error)
-            self._try_next()
-        else:
-            self._connecting = None
-            self._send(upstream)
-
-    def _send(self, upstream: UpstreamConnection) -> None:
-        self._upstream = upstream
-        if self._is_slow:
-            upstream.pause_reading()
-        secret = None if upstream.backend.credential is None else self._passage.secret(upstream.backend.credential)
-        lines = [b"%b: %b\r\n" % field for field in self._fields if field[0] not in _STAYS]
-        credential = (b"authorization: Bearer ", secret, b"\r\n") if secret is not None else ()
-        start = (b"POST ", self._target, b" HTTP/1.1\r\nhost: ", upstream.host, b"\r\naccept-encoding: identity\r\n")
-        upstream.begin_sending(self, [*start, *lines, *credential, b"\r\n"])
-        self._send_body(upstream)
+            passage, request_id = self._passage, fields.get(b"x-request-id", b"")
+            self._hold_reading(is_held=True)
+            self._asking = Asking(passage.pool, passage.replicas, passage.counters, request_id)
+            self._asking.begin(self, self._backends, None)
 
     def _send_body(self, upstream: UpstreamConnection) -> None:
         data, self._body = bytes(self._body), bytearray()
@@ -292,18 +265,6 @@ class RouterConnection:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
-
-    def _broke(self, reason: str, error: OSError | None) -> None:
-        """Tells that the replica has failed."""
-        backend, self._asked = self._asked, None
-        if backend is None:
-            return
-        self._passage.replicas.broke(backend, reason)
-        self._passage.counters.upstream_failures[reason] += 1
-        names = dict(self._fields)
-        extra = {"action": "upstream_failed", "backend": backend.host, "error": str(error) if error else None}
-        extra["request_id"] = names.get(b"x-request-id", b"").decode("latin-1")
-        _log.warning("asking replica %s for a local router: %s", backend.host, reason, extra=extra)
 
     def _answer(self, status: int, body: bytes) -> None:
         """Answers without asking anybody."""
