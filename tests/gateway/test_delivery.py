@@ -161,6 +161,31 @@ async def test_disk_that_takes_nothing_costs_no_batch_that_the_control_plane_tak
     assert not lost(stage.gateway)
 
 
+async def test_few_records_that_the_disk_does_not_take_go_to_the_control_plane_all_the_same(stage: Stage) -> None:
+    end = ending(stage)
+    spool(stage).touch()
+    for number in range(1, 4):
+        end(2)
+        await counted(stage, 2 * number)
+    assert not lost(stage.gateway)
+
+
+async def test_as_many_wait_in_memory_as_there_is_room_for_while_the_disk_takes_none(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "_UNSPOOLED_RECORDS", 5)
+    stage.plane.usage_status = 503
+    spool(stage).touch()
+    line = json_line({**RECORD, "at": stage.clock.now()})
+    await delivery_of(stage).write([line] * 8)
+    assert lost(stage.gateway) == {"SpoolUnwritable": 3}
+    spool(stage).unlink()
+    await delivery_of(stage).write([line])
+    await kept(stage, 6)
+    stage.plane.usage_status = 200
+    await until(lambda: len(stage.plane.records()) == 6)
+
+
 async def test_what_neither_the_control_plane_nor_the_disk_takes_at_the_end_is_counted_as_lost(stage: Stage) -> None:
     end, stage.plane.usage_status = ending(stage), 503
     spool(stage).touch()
