@@ -227,7 +227,7 @@ async def test_no_more_is_sent_than_was_reserved_and_the_refusal_comes_before_a_
 
 
 async def test_what_is_reserved_is_sent_with_the_control_plane_away(stage: Stage, partner: Partner) -> None:
-    """FAL-09: the database is not in the path; when the lease is empty, nothing more is sent."""
+    """FAL-09: the database is not in the path; when the reservation is empty, nothing more is sent."""
     stage.plane.doors.batch = 4
     await prepared(stage, partner)
     stage.plane.doors.status = 500
@@ -275,7 +275,7 @@ async def test_an_unanswered_reservation_is_asked_for_again_under_its_id(stage: 
     budgets = stage.gateway._path.rescue._outside
     assert budgets
     purse = budgets.budgets._purses["partner"]
-    purse.leases.clear()
+    purse.reservations.clear()
     stage.plane.doors.status = 500
     budgets.budgets._spent.set()
     await until(lambda: purse.asked != "")
@@ -283,8 +283,8 @@ async def test_an_unanswered_reservation_is_asked_for_again_under_its_id(stage: 
     stage.plane.doors.status, purse.rests_until = 200, 0.0
     stage.plane.doors.budget = 50
     budgets.budgets._spent.set()
-    await until(lambda: bool(purse.leases))
-    assert purse.leases[0].id == asked
+    await until(lambda: bool(purse.reservations))
+    assert purse.reservations[0].id == asked
 
 
 async def _close_at_once(writer: asyncio.StreamWriter) -> None:

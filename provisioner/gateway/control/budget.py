@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Lease:
+class _Reservation:
     """A reservation and what is left of it until the period ends."""
 
     id: str
@@ -40,15 +40,15 @@ class _Lease:
 class _Purse:
     """What is reserved of one policy. `low` is when more is asked for, `asked` the id of a question without answer."""
 
-    leases: deque[_Lease] = field(default_factory=deque)
+    reservations: deque[_Reservation] = field(default_factory=deque)
     low: int = 0
     asked: str = ""
     rests_until: float = 0.0
 
     def left(self, now: datetime) -> int:
-        while self.leases and (self.leases[0].until <= now or not self.leases[0].left):
-            self.leases.popleft()
-        return sum(lease.left for lease in self.leases)
+        while self.reservations and (self.reservations[0].until <= now or not self.reservations[0].left):
+            self.reservations.popleft()
+        return sum(reservation.left for reservation in self.reservations)
 
 
 class Budgets:
@@ -80,7 +80,7 @@ class Budgets:
             self._spent.set()
         if not left:
             return False
-        purse.leases[0].left -= 1
+        purse.reservations[0].left -= 1
         return True
 
     def left(self, policy: str) -> int:
@@ -103,9 +103,9 @@ class Budgets:
         for purse in self._purses.values():
             if not purse.left(self._clock.now()):
                 continue
-            for lease in purse.leases:
+            for reservation in purse.reservations:
                 try:
-                    await self._doors.post("budget/return", {"reservation": lease.id, "unused": lease.left})
+                    await self._doors.post("budget/return", {"reservation": reservation.id, "unused": reservation.left})
                 except DoorClosedError as error:
                     told = {"action": "budget_kept", "error": str(error)}
                     _log.warning("giving back what was not sent outside: the control plane is away", extra=told)
@@ -118,15 +118,15 @@ class Budgets:
         question = {"reservation": purse.asked, "policy": policy, "requests": BATCH_REQUESTS}
         try:
             answer = await self._doors.post("budget", question)
-            lease = _Lease(purse.asked, int(answer["requests"]), datetime.fromisoformat(answer["until"]))
+            reservation = _Reservation(purse.asked, int(answer["requests"]), datetime.fromisoformat(answer["until"]))
         except (DoorClosedError, KeyError, TypeError, ValueError) as error:
             purse.rests_until = self._loop.time() + _REST_SECONDS
             told = {"action": "budget_unreserved", "policy": policy, "error": str(error)}
             _log.warning("reserving requests to go outside by policy %s: no answer that helps", policy, extra=told)
             return
         purse.asked = ""
-        purse.low = lease.left // 2
-        if lease.left:
-            purse.leases.append(lease)
+        purse.low = reservation.left // 2
+        if reservation.left:
+            purse.reservations.append(reservation)
         else:
             purse.rests_until = self._loop.time() + _REST_SECONDS
