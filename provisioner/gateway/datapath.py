@@ -5,8 +5,7 @@ One object per gateway, handed to every connection. The directory is replaced by
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,9 +25,6 @@ from provisioner.gateway.replica.upstream import Pool
 from provisioner.gateway.secrets import Secrets
 from provisioner.gateway.usage.accounting import UsageAccounting
 from provisioner.gateway.usage.time_of_day import TimeOfDay
-
-IN_USE_SECONDS = 60.0
-"""How long an endpoint counts as in use after its last request: longer than from one scrape to the next."""
 
 
 class Connection(Protocol):
@@ -86,22 +82,6 @@ class DataPath:
     connections: set[Connection] = field(default_factory=set)
     last_used: dict[str, float] = field(default_factory=dict)
     """When the last request for an endpoint ended, in loop time, by its id."""
-
-    def waiting(self) -> Mapping[str, int]:
-        """Requests that wait for a slot or a replica, by the id of every endpoint."""
-        routes = self.directory.snapshot.routes if self.directory is not None else ()
-        waiting = Counter({route.endpoint: 0 for route in routes})
-        waiting.update(endpoint for one in self.connections if (endpoint := one.waits_at()) is not None)
-        return waiting
-
-    def demand(self, now: float) -> Mapping[str, float]:
-        """By the id of every endpoint the requests that wait there, or this gateway's share of one while it is in use:
-        one that is busy must not look like one that nobody wants. `now` is the loop's time."""
-        share = 1 / self.directory.snapshot.gateways if self.directory is not None else 0.0
-        in_use = {one.is_for() for one in self.connections}
-        in_use |= {endpoint for endpoint, ended in self.last_used.items() if now < ended + IN_USE_SECONDS}
-        waiting = self.waiting()
-        return {endpoint: count or share * (endpoint in in_use) for endpoint, count in waiting.items()}
 
     def use(self, directory: Directory) -> None:
         """Takes a new directory into use; requests that go on keep theirs."""

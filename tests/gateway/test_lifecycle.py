@@ -15,6 +15,7 @@ from provisioner.domain.clock import SystemClock
 from provisioner.domain.errors import RejectedError
 from provisioner.domain.snapshot import QueueGroup
 from provisioner.gateway.config import UsageRecording
+from provisioner.gateway.operator.demand import waiting
 from provisioner.gateway.server import Limits, TlsFiles, run_gateway, start_gateway
 from tests.bound import within
 from tests.gateway.conftest import Stage, StageMaker, until
@@ -83,7 +84,7 @@ async def test_request_that_still_waits_when_the_drain_time_ends_was_shed(
         group = QueueGroup(name="ep-acme-chat", slots=1, depth=4, wait_seconds=60.0)
         await stage.publish(replace(make_snapshot(make_route(stage.backend), version=3), groups=(group,)))
         requests = [asyncio.create_task(stage.chat()) for _ in range(2)]
-        await until(lambda: sum(stage.gateway._path.waiting().values()) == 1)
+        await until(lambda: sum(waiting(stage.gateway._path).values()) == 1)
         async with within(3):
             await stage.gateway.close()
         assert [(await one).status for one in requests] == [503, 503]

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from provisioner.domain.snapshot import QueueGroup
+from provisioner.gateway.operator.demand import waiting
 from tests.bound import within
 from tests.gateway.conftest import Stage, until
 from tests.gateway.stub import Received, make_route, make_snapshot
@@ -81,11 +82,11 @@ async def test_caller_who_leaves_frees_its_place_at_once(one_slot: Stage, phase:
         if phase == "slow":
             await until(lambda: any(one.is_slow for one in stage.connections))
         async with caller(stage) as (_, second):
-            await until(lambda: sum(stage.gateway._path.waiting().values()) == 1)
+            await until(lambda: sum(waiting(stage.gateway._path).values()) == 1)
             leaver = second if phase == "waiting" else first
             leaver.transport.abort()
             async with within(GOOD_TIME_SECONDS):
                 if phase == "waiting":
-                    await until(lambda: sum(stage.gateway._path.waiting().values()) == 0)
+                    await until(lambda: sum(waiting(stage.gateway._path).values()) == 0)
                 else:
                     await until(lambda: len(stage.replica.received) == 2)

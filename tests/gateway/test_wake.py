@@ -9,6 +9,7 @@ import pytest
 
 from provisioner.domain.snapshot import Route
 from provisioner.gateway.control import waker
+from provisioner.gateway.operator.demand import demand
 from provisioner.gateway.server import Limits
 from tests.gateway.conftest import Answer, Stage, StageMaker, until
 from tests.gateway.stub import OK, Received, make_route, make_snapshot
@@ -139,13 +140,13 @@ async def test_a_scaler_is_told_of_requests_that_wait_and_of_an_endpoint_in_use(
     """An endpoint that answers everything at once must not look like one that nobody wants."""
     path, loop = stage.gateway._path, asyncio.get_running_loop()
 
-    def demand(later: float = 0.0) -> float:
-        return path.demand(loop.time() + later)["ep-acme-chat"]
+    def wanted(later: float = 0.0) -> float:
+        return demand(path, loop.time() + later)["ep-acme-chat"]
 
     await sleep(stage)
-    assert demand() == 0
+    assert wanted() == 0
     asked = await ask(stage, 3)
-    assert demand() == 3
+    assert wanted() == 3
     free = asyncio.Event()
 
     async def slow(request: Received, writer: asyncio.StreamWriter) -> None:
@@ -155,12 +156,12 @@ async def test_a_scaler_is_told_of_requests_that_wait_and_of_an_endpoint_in_use(
     stage.replica.script = slow
     await awake(stage)
     await until(lambda: len(stage.replica.received) == 3)
-    assert (demand(), demand(later=600)) == (1, 1)
+    assert (wanted(), wanted(later=600)) == (1, 1)
     free.set()
     assert [(await one).status for one in asked] == [200] * 3
-    assert (demand(), demand(later=50), demand(later=70)) == (1, 1, 0)
+    assert (wanted(), wanted(later=50), wanted(later=70)) == (1, 1, 0)
     shared = replace(make_snapshot(replace(ASLEEP, backends=(stage.backend,)), version=stage.version() + 1), gateways=4)
     await stage.publish(shared)
-    assert demand() == 0.25
+    assert wanted() == 0.25
     await stage.publish(make_snapshot(make_route(alias="other"), version=stage.version() + 1))
     assert path.last_used == {}

@@ -19,6 +19,7 @@ from provisioner.domain.snapshot import Route
 from provisioner.gateway.config import GatewayConfig
 from provisioner.gateway.datapath import DataPath
 from provisioner.gateway.operator.counters import Gauged, prometheus_text
+from provisioner.gateway.operator.demand import demand, waiting
 from provisioner.gateway.operator.page import Page, Pages
 from provisioner.gateway.replica.worker_set import Generation
 
@@ -65,8 +66,8 @@ class OperatorPages:
             "connections": len(self._path.connections),
             "body_bytes": self._path.body_memory.held_bytes,
             "usage_waiting": self._path.accounting.waiting,
-            "waiting_requests": self._path.waiting(),
-            "demand": self._path.demand(asyncio.get_running_loop().time()),
+            "waiting_requests": waiting(self._path),
+            "demand": demand(self._path, asyncio.get_running_loop().time()),
             **_queue_gauges(self._path.queue.status()["backends"]),
             "replicas": self._path.replicas.by_state(),
             "endpoint_replicas_out": self._path.replicas.out_by_endpoint(),
