@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import from_json
 
 from provisioner.gateway.body.plain_fields import PlainFields, parse_plain
+from provisioner.gateway.json_text import SPACE, SPACES, STRING_INSIDE, WHOLE_STRING, balanced_run
 
 Span = tuple[int, int]
 
@@ -27,30 +28,11 @@ _STEPS_LIMIT: Final = 100_000
 """What one body may take of the thread that serves all: about a tenth of a second. A member of the object takes five
 steps, and two go to each bracket that is deeper than one match reaches."""
 
-_SPACE: Final = rb"[ \t\n\r]*+"
-_STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
-
-
 _BETWEEN: Final = rb"[-+.0-9eEtrufalsn,: \t\n\r]++"
 """What stands outside of strings: numbers, true, false, null, and what is between them."""
-
-
-def _nested(depth: int) -> bytes:
-    """An expression for balanced brackets up to `depth` levels; possessive, so it never looks back."""
-    inner = _BETWEEN + rb"|" + _STRING
-    expression = rb"[\[{](?:" + inner + rb")*+[\]}]"
-    for _ in range(depth - 1):
-        expression = rb"[\[{](?:" + inner + rb"|" + expression + rb")*+[\]}]"
-    return expression
-
-
-_NEST: Final = _nested(_DEPTH_PER_MATCH)
-_BALANCED_RUN: Final = re.compile(rb"(?:" + _BETWEEN + rb"|" + _STRING + rb"|" + _NEST + rb")*+", re.DOTALL)
-_SPACES: Final = re.compile(_SPACE)
-_NAME: Final = re.compile(_STRING, re.DOTALL)
-_STRING_INSIDE: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_BALANCED_RUN: Final = balanced_run(_BETWEEN, _DEPTH_PER_MATCH)
 _SCALAR_INSIDE: Final = re.compile(rb"[-+.0-9eEtrufalsn]*+")
-_PLAIN_VALUE: Final = re.compile(_SPACE + rb":" + _SPACE + rb'("[^"\\]*+")')
+_PLAIN_VALUE: Final = re.compile(SPACE + rb":" + SPACE + rb'("[^"\\]*+")')
 
 
 class BodyError(Exception):
@@ -161,7 +143,7 @@ class FieldScanner:
 
     def _skip_space(self) -> int:
         """The first byte that is not white space, or -1 at the end of what has arrived."""
-        self._skip(_SPACES)
+        self._skip(SPACES)
         return self._body[self._position] if self._position < len(self._body) else -1
 
     def _read_start(self) -> bool:
@@ -182,7 +164,7 @@ class FieldScanner:
             self._position += 1
             self._at = _At.END
             return True
-        name = _NAME.match(self._body, self._position, self._position + _NAME_LIMIT)
+        name = WHOLE_STRING.match(self._body, self._position, self._position + _NAME_LIMIT)
         if byte != 0x22 or (name is None and len(self._body) - self._position >= _NAME_LIMIT):
             raise BodyError("it is not a JSON object")
         if name is None:
@@ -221,7 +203,7 @@ class FieldScanner:
         return True
 
     def _read_string(self) -> bool:
-        self._skip(_STRING_INSIDE)
+        self._skip(STRING_INSIDE)
         if self._position == len(self._body) or self._body[self._position] != 0x22:
             return False
         self._position += 1

@@ -13,6 +13,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from provisioner.gateway.json_text import SPACES, STRING_INSIDE, WHOLE_STRING, balanced_run
+
 Wanted = Mapping[str | int, "Wanted | None"]
 """Names of members and numbers of items: None wants the value itself, a mapping what is in it."""
 
@@ -22,19 +24,7 @@ _DEPTH_PER_MATCH = 8
 _TOKEN_BYTES = 4096
 _VALUE_BYTES = 64 * 1024
 
-_STRING = rb'"(?:[^"\\]++|\\.)*+"'
-_INSIDE = rb'[^"\[\]{}]++|' + _STRING
-
-
-def _nested(depth: int) -> bytes:
-    """An expression for balanced brackets up to `depth` levels; possessive, so it never looks back."""
-    return rb"[\[{](?:" + _INSIDE + (rb"|" + _nested(depth - 1) if depth > 1 else b"") + rb")*+[\]}]"
-
-
-_BALANCED_RUN = re.compile(rb"(?:" + _INSIDE + rb"|" + _nested(_DEPTH_PER_MATCH) + rb")*+", re.DOTALL)
-_SPACES = re.compile(rb"[ \t\n\r]*+")
-_NAME = re.compile(_STRING, re.DOTALL)
-_STRING_INSIDE = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_BALANCED_RUN = balanced_run(rb'[^"\[\]{}]++', _DEPTH_PER_MATCH)
 _SCALAR_INSIDE = re.compile(rb'[^",:\[\]{}\s]*+')
 
 
@@ -80,7 +70,7 @@ class MemberScanner:
         return self._data[self._position] if self._position < len(self._data) else -1
 
     def _read_value(self) -> bool:
-        byte = self._skip(_SPACES)
+        byte = self._skip(SPACES)
         if byte < 0:
             return False
         if byte in b"{[" and self._wanted is not None:
@@ -100,7 +90,7 @@ class MemberScanner:
         return True
 
     def _read_first(self) -> bool:
-        byte = self._skip(_SPACES)
+        byte = self._skip(SPACES)
         if byte < 0:
             return False
         return self._close() if byte in b"}]" else self._read_next()
@@ -120,14 +110,14 @@ class MemberScanner:
         self._step = self._read_value
 
     def _read_name(self) -> bool:
-        if self._skip(_SPACES) < 0:
+        if self._skip(SPACES) < 0:
             return False
         if self._data[self._position] != 0x22:
             return self._give_up()
-        name = _NAME.match(self._data, self._position)
+        name = WHOLE_STRING.match(self._data, self._position)
         if name is None:
             return False
-        colon = _SPACES.match(self._data, name.end())
+        colon = SPACES.match(self._data, name.end())
         if colon is None or colon.end() == len(self._data):
             return False
         if self._data[colon.end()] != 0x3A:
@@ -138,13 +128,13 @@ class MemberScanner:
         return True
 
     def _skip_string(self) -> bool:
-        if self._skip(_STRING_INSIDE) != 0x22:
+        if self._skip(STRING_INSIDE) != 0x22:
             return False
         self._position += 1
         return self._end_value()
 
     def _skip_nested_string(self) -> bool:
-        if self._skip(_STRING_INSIDE) != 0x22:
+        if self._skip(STRING_INSIDE) != 0x22:
             return False
         self._position += 1
         self._step = self._skip_nested
@@ -181,7 +171,7 @@ class MemberScanner:
                 self._kept = None
 
     def _read_after_value(self) -> bool:
-        byte = self._skip(_SPACES)
+        byte = self._skip(SPACES)
         if byte < 0:
             return False
         if byte == 0x2C:
