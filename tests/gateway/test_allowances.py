@@ -54,6 +54,21 @@ async def test_requests_beyond_a_key_s_minute_are_429_with_openai_s_headers(stag
     assert len(stage.replica.received) == 3
 
 
+async def test_limits_that_an_engine_tells_pass_where_the_gateway_has_none_to_tell(stage: Stage) -> None:
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        own = b"X-RateLimit-Limit-Requests: 7\r\nX-Own: 1\r\nX-RateLimit-Limit-Tokens: 9\r\n"
+        writer.write(with_usage(20).replace(b"\r\n", b"\r\n" + own, 1))
+
+    stage.replica.script = answer
+    key = replace(make_key(), allowance=Allowance(requests_per_minute=2))
+    await stage.publish(bounded(stage, key, make_key(OTHER_SECRET)))
+    bound, free = await stage.chat(), await stage.chat(secret=OTHER_SECRET)
+    told = [(name.lower(), value) for name, value in bound.headers.items() if "limit-" in name.lower()]
+    assert told == [("x-ratelimit-limit-requests", "2")]
+    assert bound.headers["X-Own"] == "1"
+    assert limits(free) == {"limit-requests": "7", "limit-tokens": "9"}
+
+
 async def test_tokens_are_counted_when_the_engine_has_told_them(stage: Stage) -> None:
     async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(with_usage(150))

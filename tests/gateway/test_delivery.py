@@ -161,7 +161,10 @@ async def test_disk_that_takes_nothing_costs_no_batch_that_the_control_plane_tak
     assert not lost(stage.gateway)
 
 
-async def test_few_records_that_the_disk_does_not_take_go_to_the_control_plane_all_the_same(stage: Stage) -> None:
+async def test_few_records_that_the_disk_does_not_take_go_to_the_control_plane_all_the_same(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "_PACE_SECONDS", 0.01)
     end = ending(stage)
     spool(stage).touch()
     for number in range(1, 4):

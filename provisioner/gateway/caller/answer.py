@@ -7,6 +7,7 @@ once the replica's head is read; writes nothing itself. Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +18,8 @@ from provisioner.gateway.usage.answer import AnswerReader
 
 _BODILESS: Final = frozenset((204, 304))
 _COMMENT: Final = b": keep-alive\n\n"
+_LIMIT: Final = b"\r\nx-ratelimit-"
+_LIMITS: Final = re.compile(rb"(?<=\n)x-ratelimit-[^\n]*\n")
 
 
 class Answer:
@@ -43,7 +46,7 @@ class Answer:
         more_lines: Sequence[bytes],
         keep_alive: bool,
     ) -> None:
-        """`more_lines` are ours."""
+        """`more_lines` are ours: of allowances, where there are any, and then the engine's own do not count."""
         self.status = head.status
         self.bytes_out = 0
         self.has_begun = False
@@ -51,7 +54,10 @@ class Answer:
         self._is_chunked = False
         self._has_length = head.length is not None
         self._trailers: Sequence[bytes] = ()
-        made = [head.opening, b"x-request-id: ", request.request_id, b"\r\n", *more_lines]
+        opening = head.opening
+        if more_lines and _LIMIT in opening:
+            opening = _LIMITS.sub(b"", opening)
+        made = [opening, b"x-request-id: ", request.request_id, b"\r\n", *more_lines]
         if head.length is not None:
             made += (b"content-length: ", head.length, b"\r\n")
         elif head.status not in _BODILESS:
