@@ -1,6 +1,7 @@
 """What every request of one gateway shares: the present directory, the rooms it passes through, the bounds, the counts.
 
-One object per gateway, handed to every connection. The directory is replaced by one assignment and never changed.
+One object per gateway, handed to every connection. The directory is replaced by one assignment and never changed. Made
+by `server`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A name is that of a file in one folder, such as a mounted Kubernetes Secret, or of a file that the settings give. A file
 that changes is read again, so a secret can be replaced while requests run. No secret is ever logged, shown in a status
-or written anywhere.
+or written anywhere. Made by `server`; whoever sends something with a credential reads here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The body of one request: JSON, held until it is whole, or a form, passed on as it comes."""
+"""The body of one request: JSON, held until it is whole, or a form, passed on as it comes. Begun by `reader`."""
 
 from __future__ import annotations
 

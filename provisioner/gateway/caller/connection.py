@@ -2,7 +2,8 @@
 
 While a request is answered the connection is still read, since that is how a caller's leaving shows; what arrives then
 is kept unparsed, up to a bound. An answer that ends the connection is followed by a short while of listening, because
-closing on unread bytes would make the caller's system throw the answer away.
+closing on unread bytes would make the caller's system throw the answer away. Made by `server`, one for each that it
+accepts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """TLS on the customers' address, where nothing in front of the gateway ends it.
 
-A certificate is replaced on disk while the gateway runs; connections made from then on are given the new one.
+A certificate is replaced on disk while the gateway runs; connections made from then on are given the new one. Used by
+`server`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Reads the answers of the control plane and of targets outside: whole, and no longer than they may be."""
+"""Reads the answers of the control plane and of targets outside: whole, and no longer than they may be. Used by
+`subscription`, `doors` and `targets`.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A request that is to go outside takes one from what was reserved before, and waits for nothing: with the control plane
 away what is left is spent, and then no more. A batch is asked for when half of the last one is spent, under an id that
 stays the same until an answer has come, so that no reservation is made twice. What is left when the gateway ends is
-given back; what cannot be, is lost with the period.
+given back; what cannot be, is lost with the period. Run by `link`; `outside` spends.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Makes a directory of the bytes of a snapshot, in a thread, in slices: with 10,000 keys and 2,000 routes in one go, no
-request would be served for 50 ms. Between slices the thread lets the loop in.
+request would be served for 50 ms. Between slices the thread lets the loop in. Called by `subscription`.
 """
 
 from __future__ import annotations

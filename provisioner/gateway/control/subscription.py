@@ -2,7 +2,7 @@
 
 Every question tells the gateway's id, so that it counts among those that live. What arrives is decoded whole, in a
 thread, then used whole. Any failure (no control plane, a bad answer, a full disk) leaves the last good snapshot in use
-and is counted. The file holds key digests, never keys, and only its owner may read it.
+and is counted. The file holds key digests, never keys, and only its owner may read it. Made and run by `server`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What targets outside say that they serve: asked now and then in the background, remembered with its age.
 
 A request goes to a target only while its own list names the model that the policy maps to. Nothing of a request goes
-along with the question but our credential for the target.
+along with the question but our credential for the target. Run by `link`; `outside` asks it.
 """
 
 from __future__ import annotations

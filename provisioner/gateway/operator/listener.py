@@ -1,4 +1,4 @@
-"""The operator's address: shows the operator's pages, and nothing of the customers'."""
+"""The operator's address: shows the operator's pages, and nothing of the customers'. Made by `server`."""
 
 from __future__ import annotations
 

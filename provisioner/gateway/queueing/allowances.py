@@ -1,8 +1,8 @@
 """What a key and a group of routes may be sent in a minute: requests and tokens. In memory, this gateway's share.
 
 Several gateways each take an even part, at least one. A request is taken before it is sent on, its tokens when the
-engine has told them; while they are in debt, nothing more is let through. What is known of a key or a group that has
-an allowance and was asked for is a few numbers; of all others there is nothing.
+engine has told them; while they are in debt, nothing more is let through. What is known of a key or a group that has an
+allowance and was asked for is a few numbers; of all others there is nothing. Asked by `exchange`.
 """
 
 from __future__ import annotations

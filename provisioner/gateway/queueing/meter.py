@@ -1,4 +1,4 @@
-"""How much of a rate is used: a bucket that fills up steadily, in two numbers. Pure."""
+"""How much of a rate is used: a bucket that fills up steadily, in two numbers. Used by `allowances`. Pure."""
 
 from __future__ import annotations
 

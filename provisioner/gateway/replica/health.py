@@ -5,7 +5,7 @@ since health pages answer where models do not, and models where health pages do 
 one caller's doing, whose requests the engine cannot bear: such a replica is suspect, gets requests only where there is
 no other, and a probe with one real request decides at once. One that is out comes back after two good probes and one
 real request of its model's kind, and then takes a share of the traffic that grows, so that a cold cache is not hit by
-everybody at once. What is not known to be out is in: a snapshot names replicas that were proven.
+everybody at once. What is not known to be out is in: a snapshot names replicas that were proven. Kept by `choice`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Requests that wait for an endpoint that sleeps: how many, for how long, and what they wait for. No IO; time comes in.
 
 Their number is bounded for each endpoint and in all; the memory of their bodies is bounded with that of all bodies.
+Kept by `rescue`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Which replicas a local router spreads requests over, and by which policy: a digest says just that. Pure."""
+"""Which replicas a local router spreads requests over, and by which policy: a digest says just that. Made by `routers`.
+Pure.
+"""
 
 from __future__ import annotations
 

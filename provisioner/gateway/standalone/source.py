@@ -1,7 +1,7 @@
 """Where the snapshots of a gateway without a control plane come from: its lanes, and its keys file as it is now.
 
 The file is looked at again and again, since keys come and go while requests run. One that is broken at the start stops
-the start; one that breaks later leaves the keys as they were, counted and told in the log.
+the start; one that breaks later leaves the keys as they were, counted and told in the log. Made and run by `server`.
 """
 
 from __future__ import annotations

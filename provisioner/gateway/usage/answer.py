@@ -1,4 +1,6 @@
-"""Reads an answer as it passes: what it used, and what of it the caller must not get. All else passes as it is."""
+"""Reads an answer as it passes: what it used, and what of it the caller must not get. All else passes as it is. Made by
+`exchange`.
+"""
 
 from __future__ import annotations
 

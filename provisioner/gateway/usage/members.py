@@ -1,8 +1,8 @@
 """Picks a few members out of JSON text that passes in pieces of any size, and keeps nothing else of it.
 
 For answers of many megabytes, of which only the usage is wanted. What is skipped is skipped at the speed of a regular
-expression; what is kept is bounded. Text that is not JSON has no members from where it goes wrong. Called by the
-readers of answers. Pure.
+expression; what is kept is bounded. Text that is not JSON has no members from where it goes wrong. Called by
+`json_answer` and `long_event`. Pure.
 """
 
 from __future__ import annotations

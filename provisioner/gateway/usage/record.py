@@ -1,7 +1,7 @@
 """The record of one finished request: who, where to, how it ended and what it used. Nothing of a prompt or an answer.
 
 The names are part of the contract of the usage file, and of the control plane's door, which takes those that it counts.
-Pure.
+Made by the sinks, `delivery` and `file`. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The time of day for records of requests, to the millisecond."""
+"""The time of day for records of requests, to the millisecond. Asked by `exchange` and `connection`."""
 
 from __future__ import annotations
 
