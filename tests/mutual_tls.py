@@ -87,14 +87,6 @@ class _Loopback(aiohttp.abc.AbstractResolver):
         return None
 
 
-def free_port() -> int:
-    """A port of loopback that is free at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 

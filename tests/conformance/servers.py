@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import subprocess
 import threading
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from provisioner.domain.clock import SystemClock
 from provisioner.embedded.apiserver.server import serve_api
 from tests.engines import find_engine, require_engine
+from tests.ports import free_port
 
 _TOKEN = "conformance"
 _START_SECONDS = 60
@@ -81,7 +81,7 @@ def embedded(state: Path, *, history: int = 10_000) -> Iterator[Server]:
 @contextmanager
 def kube_apiserver(folder: Path) -> Iterator[Server]:
     """A real etcd and kube-apiserver; skips without them."""
-    etcd_port, peer_port, api_port = free_ports(3)
+    etcd_port, peer_port, api_port = free_port(), free_port(), free_port()
     key = _write_key(folder / "service-account.key")
     tokens = folder / "tokens.csv"
     tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n")
@@ -140,15 +140,6 @@ def _await_ready(server: Server) -> None:
                 pass
             time.sleep(0.1)
     raise TimeoutError(f"waiting for {server.name}: not ready after seconds: {_START_SECONDS}")
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody has at the moment."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for entry in sockets:
-            entry.bind(("127.0.0.1", 0))
-        return [entry.getsockname()[1] for entry in sockets]
 
 
 def _write_key(path: Path) -> Path:

@@ -19,7 +19,8 @@ from provisioner.embedded.controllers.kinds import NAMESPACE
 from provisioner.embedded.controllers.loop import is_true
 from provisioner.embedded.faults import Failure, Fault
 from tests.contract.embedded_cluster import INFERENCE, Tenant, eventually, open_tenant, pod_template, stateful_set
-from tests.mutual_tls import Authority, Caller, free_port
+from tests.mutual_tls import Authority, Caller
+from tests.ports import free_port
 
 HOST = "r0-abc123-ep-one.acme.example.com"
 SERVER_CA, CLIENT_CA = Authority("servers"), Authority("clients")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from provisioner.embedded.controllers.loop import Cluster
 from provisioner.platform.interface import Kind
 from provisioner.rendering.pack import Pack, compile_pack
 from tests.contract.embedded import eventually
+from tests.ports import free_port
 from tests.unit.embedded.controllers.delivery import commit
 
 Json = dict[str, Any]
@@ -95,10 +95,7 @@ class _Process:
 
 @asynccontextmanager
 async def _plane(state: Path) -> AsyncIterator[_Process]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    plane = _Process(state, port)
+    plane = _Process(state, free_port())
     try:
         await plane.start()
         yield plane

@@ -4,7 +4,6 @@ shipped pack, the real store, worker, reconciler and probe. Only the gateway in 
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -52,6 +51,7 @@ from provisioner.store.interface import Store
 from provisioner.tenants import submit as tenant_submit
 from provisioner.tenants.verbs import tenant_verbs
 from provisioner.tenants.world import World as TenantWorld
+from tests.ports import free_port
 from tests.store.fresh import open_fresh
 
 HOST = "127.0.0.1"
@@ -245,7 +245,7 @@ async def installation(
         options = PlaneOptions(
             state=state,
             port=0,
-            gateway_port=_free_port(),
+            gateway_port=free_port(),
             public_port=await _front(store, stack),
             kubeconfig=state / "kubeconfig",
         )
@@ -320,13 +320,6 @@ async def _front(store: Store, stack: AsyncExitStack) -> int:
 def origin(key: str) -> Origin:
     """Where a request of these tests comes from."""
     return Origin(idempotency_key=key, request_digest=f"digest of {key}", actor="operator", request_id="req-7")
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind((HOST, 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import httpx2
 
-from provisioner.cli.laptop import PROCESSES, Laptop, Ports
+from provisioner.cli.laptop import PROCESSES, Laptop
 from provisioner.cli.leftovers import find_leftovers, find_processes
 from provisioner.cli.operation import new_idempotency_key
 from provisioner.client import endpoint_calls, key_calls, operation_calls, tenant_calls
@@ -26,11 +26,11 @@ from provisioner.wire.endpoint import EndpointView
 from provisioner.wire.operation import OperationView
 from provisioner.wiring.publishing import publish_tiers
 from tests.crash.quick_tenantry import QuickLaptop
+from tests.ports import free_ports
 
 ENGINE = "model server"
 VICTIMS = (*PROCESSES, ENGINE)
 DEADLINE_SECONDS = 900.0 if os.environ.get("TENANTRY_SOAK") else 90.0
-ANY_PORTS = Ports(api=0, control_plane=0, gateway=0, tenant_gateway=0)
 T = TypeVar("T")
 Seen = Callable[[OperationView], Awaitable[None]]
 
@@ -232,7 +232,7 @@ def of_installation(state: Path) -> list[int]:
 @asynccontextmanager
 async def running(state: Path) -> AsyncIterator[Installation]:
     """An installation with its tiers published and tenant acme, ended at the end."""
-    laptop = QuickLaptop(state, os.environ, ports=ANY_PORTS)
+    laptop = QuickLaptop(state, os.environ, ports=free_ports())
     installation = Installation(laptop)
     try:
         await asyncio.to_thread(laptop.start, lambda _: None)

@@ -20,8 +20,9 @@ import pytest
 from provisioner.cli.laptop import PROCESSES
 from provisioner.cli.leftovers import find_leftovers
 from provisioner.settings import read_settings
-from tests.crash.installation import ANY_PORTS, DEADLINE_SECONDS, OUTSIDE, ask, of_installation
+from tests.crash.installation import DEADLINE_SECONDS, OUTSIDE, ask, of_installation
 from tests.e2e.conftest import require_weights, run_command
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -58,7 +59,7 @@ def state(tmp_path: Path) -> Iterator[Path]:
     state = tmp_path / "state"
     state.mkdir()
     with ExitStack() as claims:
-        (state / "ports.json").write_text(json.dumps(asdict(ANY_PORTS.claimed(claims))))
+        (state / "ports.json").write_text(json.dumps(asdict(free_ports().claimed(claims))))
     yield state
     kill_all(state)
 

@@ -18,8 +18,9 @@ from provisioner.cli.laptop import write_secret
 from provisioner.domain.conditions import StageName
 from provisioner.wire.operation import OperationView
 from provisioner.wiring.publishing import publish_tiers
-from tests.crash.installation import ANY_PORTS, Installation
+from tests.crash.installation import Installation
 from tests.crash.quick_tenantry import COMMAND, QuickLaptop
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -79,7 +80,7 @@ def part(laptop: QuickLaptop, role: str, *, address: str = "127.0.0.1:0") -> Ite
 
 async def test_server_in_parts_works_with_two_of_each_and_when_one_of_each_is_killed(tmp_path: Path) -> None:
     """Ledger: DAY-07, SEC-01."""
-    laptop = QuickLaptop(tmp_path, os.environ, ports=ANY_PORTS)
+    laptop = QuickLaptop(tmp_path, os.environ, ports=free_ports())
     installation = Installation(laptop)
     for file in (laptop.settings.operator_key_file, laptop.settings.gateway_key_file):
         write_secret(file, f"{file.stem}-{'x' * 32}")

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from provisioner.cli.laptop import Laptop, Ports
+from provisioner.cli.laptop import Laptop
 from provisioner.wiring.publishing import publish_tiers
+from tests.ports import free_ports
 
 
 class Installation:
@@ -56,8 +57,7 @@ def require_weights() -> None:
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """Embedded control plane, provisioner and gateway, with the tiers published; ended and checked afterwards."""
     require_weights()
-    any_port = Ports(api=0, control_plane=0, gateway=0, tenant_gateway=0)
-    laptop = Laptop(tmp_path_factory.mktemp("state"), os.environ, ports=any_port)
+    laptop = Laptop(tmp_path_factory.mktemp("state"), os.environ, ports=free_ports())
     try:
         laptop.start(lambda _: None)
         asyncio.run(publish_tiers(laptop.settings))

@@ -13,7 +13,7 @@ import pytest
 
 from provisioner.embedded.children import Children
 from provisioner.embedded.engines.engine import laptop_engines
-from tests.mutual_tls import free_port
+from tests.ports import free_port
 
 
 @contextlib.asynccontextmanager

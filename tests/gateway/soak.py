@@ -13,7 +13,6 @@ import io
 import json
 import os
 import random
-import socket
 import statistics
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from tests.ports import free_port
 from tests.processes import places
 
 CALLERS = 12
@@ -250,9 +250,7 @@ async def _model_servers() -> AsyncIterator[list[int]]:
 
 @contextlib.asynccontextmanager
 async def _gateway(ports: list[int], folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     server, fragile = (f"http://127.0.0.1:{number}" for number in ports)
     environment = {
         **places(),

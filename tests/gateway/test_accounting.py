@@ -39,7 +39,7 @@ from tests.gateway.stub import (
     make_snapshot,
     serve_control_plane,
 )
-from tests.mutual_tls import free_port
+from tests.ports import free_port
 from tests.processes import places
 
 FIELDS = {

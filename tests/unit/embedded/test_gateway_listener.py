@@ -14,7 +14,8 @@ from aiohttp import web
 
 from provisioner.embedded.controllers.gateway_api.listener import Listeners
 from provisioner.embedded.controllers.gateway_api.routing import Rule, TlsMaterial, Virtual
-from tests.mutual_tls import Authority, Caller, free_port
+from tests.mutual_tls import Authority, Caller
+from tests.ports import free_port
 
 HOST = "r0-abc123-ep-one.acme.example.com"
 CLIENT_CA = Authority("clients")
