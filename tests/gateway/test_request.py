@@ -341,7 +341,8 @@ async def test_engine_that_is_asked_for_usage_is_asked_for_plain_text(stage: Sta
 
 
 async def test_usage_is_asked_for_on_a_known_path_however_it_is_spelled(stage: Stage) -> None:
-    path = "/v1/%63hat/completions"
+    path = "/v1/%63hat/completions?x=1"
     await stage.send("POST", path, json={"model": "chat", "stream": True}, headers={"X-API-Key": SECRET})
     assert stage.replica.received[0].line == f"POST {path} HTTP/1.1"
     assert json.loads(stage.replica.received[0].body)["stream_options"] == {"include_usage": True}
+    assert any('gen_ai_operation_name="chat"' in line for line in stage.gateway._accounting.measures.lines())

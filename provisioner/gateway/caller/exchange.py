@@ -78,7 +78,7 @@ class Exchange:
         self._request = request
         self._time = path.time
         now = path.time()
-        self._tally = Tally(path.time_of_day.at(now), now, request.access.key, request.target, request.request_id)
+        self._tally = Tally(path.time_of_day.at(now), now, request.access.key, request.path, request.request_id)
         self._place: Place | None = None
         self._hold: Hold | None = None
         self._charge = NO_CHARGE

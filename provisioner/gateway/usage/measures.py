@@ -106,7 +106,7 @@ class Measures:
         route, tokens = tally.route, tally.tokens
         if route is None:
             return
-        operation = _OPERATIONS.get(tally.path) or _OPERATIONS.get(tally.path.partition(b"?")[0], _REST)
+        operation = _OPERATIONS.get(tally.path, _REST)
         series = self._series.get((route.endpoint, operation))
         if series is None:
             series = self._begin(route.endpoint, operation, route.upstream_model or route.alias)
