@@ -104,6 +104,7 @@ FAULTS = {
     ),
     "slow-drip": Fault(drip, 200, FINE, has_body=True),
     "garbage": Fault(reads_then(b"\x00\xff garbage\r\n\r\n"), 502, BROKE),
+    "status-of-no-kind": Fault(reads_then(b"HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n", end="stall"), 502, BROKE),
     "garbage-after-the-head": Fault(reads_then(STREAM + b"zz\r\n", end="stall"), 502, BROKE),
     "garbage-between-chunks": Fault(
         reads_then(EVENT, b"zz\r\n", end="stall", pause=0.05), 200, BROKE, True, ends=False

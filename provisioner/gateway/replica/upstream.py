@@ -220,6 +220,8 @@ class UpstreamConnection:
         """Makes the head of the answer, unless it is an interim one (1xx)."""
         status, fields = self._parser.get_status_code(), self._fields
         self._fields = []
+        if status < 100:
+            raise ValueError  # neither an answer nor an interim one, behind which an answer would come
         if status < 200:
             return
         lines, withheld = response_lines(fields)
