@@ -159,6 +159,14 @@ async def test_with_a_keys_file_a_missing_or_bad_key_is_401_and_teams_see_their_
         assert [(await stage.chat("coder", key=key)).status for key in ("of-a", "of-b", "of-none")] == [200] * 3
 
 
+async def test_log_tells_at_the_start_what_is_served_and_to_whom(caplog: pytest.LogCaptureFixture) -> None:
+    """An allowance that callers without a key have together is no key."""
+    with caplog.at_level(logging.INFO, logger="provisioner.gateway.standalone"):
+        async with alone(RATE_LIMIT_RPM="5", MODELS_GENERAL="tiny"):
+            pass
+    assert "serving models: general, tiny, coder, vision; keys: none" in caplog.text
+
+
 async def test_keys_file_is_read_again_when_it_changes_and_kept_while_it_is_broken(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

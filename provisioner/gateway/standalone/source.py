@@ -110,8 +110,9 @@ class StandaloneSource:
         self._counters.snapshots += 1
         keys = len(directory.snapshot.keys)
         _log.info(
-            "using the settings, with keys: %d",
-            keys,
+            "serving models: %s; keys: %s",
+            ", ".join(route.alias for route in self._routes),
+            keys if self._standalone.keys_file else "none, open to all who reach it",
             extra={"action": "snapshot_used", "routes": len(self._routes), "keys": keys},
         )
 
