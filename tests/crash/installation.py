@@ -119,7 +119,8 @@ class Installation:
                 async for view in client.each(watching):
                     await seen(view)
             except RetryableError as error:
-                raise AssertionError(f"{error}; last seen: {view}") from None
+                codes = {name: self.laptop.child(name).exit_code for name in PROCESSES}
+                raise AssertionError(f"{error}; exit codes: {codes}; last seen: {view}") from None
         assert view
         return view
 
