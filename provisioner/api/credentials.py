@@ -91,7 +91,7 @@ def require_or_serving_customer(scope: Scope) -> Any:
     ) -> Principal:
         if caller.is_customer and not services.customers_create:
             raise RejectedError(
-                "authorising: customers do not make endpoints themselves here",
+                "authorising: customers do not make or delete endpoints themselves here",
                 reason="CustomerCreateOff",
                 hint="ask your provider for the endpoint",
             )

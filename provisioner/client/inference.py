@@ -50,7 +50,11 @@ async def stream_chat(url: str, secret: str | None, *, alias: str, text: str, ma
                 if piece := _piece(line):
                     yield piece
     except httpx2.TransportError as error:
-        raise RetryableError(f"calling `{url}`: {error or type(error).__name__}", reason="Unreachable") from error
+        raise RetryableError(
+            f"calling `{url}`: {error or type(error).__name__}",
+            reason="Unreachable",
+            hint="is the gateway running, and is this the URL that `tenantry endpoint show` tells?",
+        ) from error
 
 
 async def _first_bytes(answer: httpx2.Response) -> bytes:

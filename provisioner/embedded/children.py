@@ -167,9 +167,9 @@ def _take(lock: Path, *, patience_seconds: float = 0.0) -> int:
             if time.monotonic() >= deadline:
                 os.close(descriptor)
                 raise ConflictError(
-                    f"taking lock: another process holds it: {lock}",
+                    f"taking the state folder: another process holds it: {lock.parent}",
                     reason="StateInUse",
-                    hint="stop the other one, or name another folder with --state",
+                    hint="stop the other `tenantry demo` or `tenantry embedded`, or name another folder with --state",
                 ) from error
             time.sleep(_LOOK_SECONDS)
 
