@@ -91,10 +91,12 @@ class Gateway:
         secrets = Secrets(config.secrets, files, derived=_derived_secrets(config.control, token))
         dialer = Dialer(ClientTls(config.tls) if config.tls else None)
         self._config = config
+        self._id = f"gw-{random.getrandbits(64):016x}"
+        """Among the gateways that live, the same until it ends."""
         self._tls = CallerTls(config.listener_tls) if config.listener_tls else None
         self._accounting = UsageAccounting(usage_sinks(config, counters), counters)
         self._link = (
-            Link(config.control, clock=clock, counters=counters, secrets=secrets, random=random)
+            Link(config.control, self._id, clock=clock, counters=counters, secrets=secrets, random=random)
             if config.control is not None
             else None
         )
@@ -106,7 +108,6 @@ class Gateway:
             self._path.pages = pages.public
         replicas, rate = self._path.replicas, DecodeRate(config.queueing.decode_tokens_per_second)
         self._probes = Probes(config.probing, rate, replicas, dialer, secret=secrets.read, random=random)
-        instance = self._link.gateway if self._link else f"gw-{random.getrandbits(64):016x}"
         passage = Passage(
             pool=self._path.pool,
             replicas=replicas,
@@ -115,7 +116,7 @@ class Gateway:
             token=token.encode(),
             connections=config.limits.connections,
         )
-        self._routers = Routers(passage, dialer, instance=instance, most=config.balancing.routers)
+        self._routers = Routers(passage, dialer, instance=self._id, most=config.balancing.routers)
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._probing: asyncio.Task[None] | None = None
@@ -216,9 +217,10 @@ class Gateway:
         config, counters = self._config, self._path.counters
         if config.standalone is not None:
             return StandaloneSource(config.standalone, clock=clock, counters=counters, publish=self._path.use)
-        if config.control is not None and self._link is not None:
-            gateway, publish = self._link.gateway, self._path.use
-            return Subscription(config.control, config.limits, gateway, clock=clock, counters=counters, publish=publish)
+        if config.control is not None:
+            return Subscription(
+                config.control, config.limits, self._id, clock=clock, counters=counters, publish=self._path.use
+            )
         raise InvariantError("starting the gateway: it has neither a control plane nor lanes")
 
     async def _sweep(self) -> None:

@@ -20,15 +20,21 @@ _log = logging.getLogger(__name__)
 
 
 class Link:
-    """The gateway's name among those that live, who wakes endpoints for it, and what lets requests outside."""
+    """Who wakes endpoints for the gateway of the id `gateway`, and what lets requests outside."""
 
     def __init__(
-        self, control: ControlPlane, *, clock: Clock, counters: Counters, secrets: Secrets, random: Random
+        self,
+        control: ControlPlane,
+        gateway: str,
+        *,
+        clock: Clock,
+        counters: Counters,
+        secrets: Secrets,
+        random: Random,
     ) -> None:
-        self.gateway = f"gw-{random.getrandbits(64):016x}"
-        """The gateway's id, the same until it ends."""
+        self._gateway = gateway
         self._doors = Doors(control)
-        self._budgets = Budgets(self._doors, clock, lambda: f"{self.gateway}.{random.getrandbits(64):016x}")
+        self._budgets = Budgets(self._doors, clock, lambda: f"{gateway}.{random.getrandbits(64):016x}")
         self._targets = Targets(secrets)
         self.waker = Waker(self._doors, counters)
         self.outside = Outside(self._budgets, self._targets, secrets)
@@ -42,7 +48,7 @@ class Link:
         await self.waker.close()
         await self._budgets.close()
         try:
-            await self._doors.delete(f"gateways/{self.gateway}")
+            await self._doors.delete(f"gateways/{self._gateway}")
         except DoorClosedError as error:
             _log.info("taking leave: nobody answers", extra={"action": "leave_untold", "error": str(error)})
         await self._doors.close()
