@@ -335,7 +335,7 @@ async def test_an_endpoint_that_sleeps_is_woken_before_anything_leaves(
     make_stage: StageMaker, partner: Partner
 ) -> None:
     """FAL-04: its requests wait, and go outside only when it is not woken."""
-    async with make_stage(limits=Limits(hold_seconds=5.0, drain_seconds=0.2)) as stage:
+    async with make_stage(limits=Limits(hold_seconds=60.0, drain_seconds=0.2)) as stage:
         doors = stage.plane.doors
         doors.budget = 10
         asleep = replace(route_of(partner, target=partner.backend(credential=None)), can_wake=True)

@@ -29,7 +29,7 @@ async def test_running_request_finishes_while_the_gateway_drains(make_stage: Sta
         await release.wait()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone")
 
-    async with make_stage(limits=Limits(drain_seconds=5)) as stage:
+    async with make_stage(limits=Limits(drain_seconds=60)) as stage:
         idle_reader, idle_writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
         stage.replica.script = slow
         request = asyncio.create_task(stage.chat())
