@@ -246,7 +246,7 @@ async def test_batch_on_its_way_when_its_gateway_is_killed_is_counted_once(stage
     assert running.stdin is not None
     running.stdin.write(json_line({**RECORD, "at": stage.clock.now()}))
     try:
-        await until(lambda: spooled(folder / "usage") == MANY, 20)
+        await until(lambda: spooled(folder / "usage") == MANY, 60)
     finally:
         running.kill()
         await running.wait()

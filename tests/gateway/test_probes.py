@@ -197,7 +197,7 @@ async def test_real_request_is_of_the_model_s_kind(make_stage: StageMaker, kind:
 async def test_replica_that_serves_another_model_is_out(make_stage: StageMaker) -> None:
     async with serving(make_stage, 1) as (stage, (engine,)):
         engine.model = "other"
-        await until(lambda: states(stage) == (0, 0, 1), 15)
+        await until(lambda: states(stage) == (0, 0, 1), 60)
         assert stage.gateway._path.counters.replica_ejections == {"WrongModel": 1}
 
 
@@ -325,7 +325,7 @@ async def test_probes_are_bounded_in_number_at_once(make_stage: StageMaker, monk
         engine.script = slow
         backends = [replace(engine.backend, host=f"r{n}.example.com") for n in range(40)]
         await stage.publish(make_snapshot(make_route(*backends), version=3))
-        await until(lambda: len({request.header("host") for request in engine.received}) == 40, 15)
+        await until(lambda: len({request.header("host") for request in engine.received}) == 40, 60)
         assert most == 4
 
 
