@@ -98,9 +98,11 @@ def run_demo(settings: Settings, *, state: Path | None, once: bool) -> int:
             _invite(laptop, endpoint, secret)
             _stay_up(laptop)
     except KeyboardInterrupt:
-        console.print("\n[dim]stopping; the endpoint is still there when you start again[/dim]")
+        console.print("\n[dim]stopping; what was made is still there when you start again[/dim]")
         return 0
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a second Ctrl-C would leave processes behind
+            signal.signal(number, signal.SIG_IGN)
         with timing.part("stopping processes"):
             asyncio.run(laptop.stop())
     if once:

@@ -118,5 +118,7 @@ def test_killed_demo_is_followed_by_one_that_goes_on_with_its_endpoint(state: Pa
     found = Counter(asyncio.run(find_leftovers(read_settings(environ_of(state)))))
     assert [found[name] for name in found if name.startswith(OUTSIDE)] == [1] * len(OUTSIDE), found
     third.process.send_signal(signal.SIGTERM)
+    third.wait_for("stopping;")
+    third.process.send_signal(signal.SIGINT)  # from somebody who cannot wait
     assert third.process.wait(60) == 0
     assert not of_installation(state)
