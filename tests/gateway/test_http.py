@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from provisioner.gateway.caller.connection import CallerConnection
 from provisioner.gateway.server import Limits
 from tests.gateway.conftest import Stage, StageMaker, until
 from tests.gateway.stub import SECRET, Received, answer_ok
@@ -197,6 +198,38 @@ async def test_pipelined_requests_are_answered_in_order(stage: Stage) -> None:
     received = await stage.raw(WHOLE + bad + WHOLE + SMUGGLED + last + b"ignored")
     assert statuses(received) == [200, 404, 200, 200, 200]
     assert len(stage.replica.received) == 2
+
+
+@pytest.mark.parametrize("size", [1000, 90_000], ids=["read", "not-read"])
+async def test_form_behind_a_request_reaches_the_replica_whole_and_in_order(stage: Stage, size: int) -> None:
+    """Its model is known before the request is answered, and more of it comes before and after that."""
+    form = b'--xx\r\nContent-Disposition: form-data; name="model"\r\n\r\nchat\r\n'
+    form += b'--xx\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+    pieces = (form, b"1" * size, b"2" * size + b"\r\n--xx--\r\n")
+    head = HEAD.replace(b"chat/completions", b"audio/transcriptions")
+    head += b"Connection: close\r\nContent-Type: multipart/form-data; boundary=xx\r\n"
+    length = sum(map(len, pieces))
+    go_on = asyncio.Event()
+
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.line.startswith("POST /v1/chat"):
+            await go_on.wait()
+        await answer_ok(request, writer)
+
+    stage.replica.script = answer
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
+    writer.write(WHOLE + head + b"Content-Length: %d\r\n\r\n" % length + pieces[0])
+    await until(lambda: len(stage.replica.received) == 1)
+    [connection] = stage.gateway._path.connections
+    assert isinstance(connection, CallerConnection)
+    writer.write(pieces[1])
+    await until(lambda: len(connection._unread) >= min(size, 60_000))
+    go_on.set()
+    await asyncio.wait_for(reader.readuntil(b"{}"), 30)
+    writer.write(pieces[2])
+    assert statuses(await asyncio.wait_for(reader.read(), 30)) == [200]
+    assert stage.replica.received[1].body == b"".join(pieces).replace(b"\r\nchat\r\n", b"\r\nserved/chat\r\n")
+    writer.close()
 
 
 async def test_requests_that_arrive_while_one_is_answered_wait_their_turn(stage: Stage) -> None:

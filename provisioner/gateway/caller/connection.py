@@ -226,6 +226,10 @@ class CallerConnection:
                 self._wait_for_more()
                 break
         self._is_serving = False
+        if self._unread and self._request is not None and self._request is self._reader.pending:
+            data, self._unread = self._unread, b""  # it is the form's, which waited behind another request
+            self._resume_reading()
+            self._take_more_body(data, self._request)
 
     def _serve(self, request: Request) -> None:
         self._request = request
