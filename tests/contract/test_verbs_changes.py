@@ -89,17 +89,19 @@ async def test_without_room_for_both_revisions_the_old_one_goes_first(
     laptop: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ledger: LIF-05. A replacement that never loads gives way to the old revision."""
-    monkeypatch.setattr("provisioner.endpoints.change_arrival.ARRIVAL_SECONDS", 4.0)
     endpoint = await created(laptop, 1, 1)
     before = await laptop.endpoint(endpoint)
     operation = await laptop.submit_update(
         endpoint, {"serving": {"maxModelLen": int(NEVER_LOADED) // 2}}, mode="replace"
     )
+    await laptop.waits(operation.id, "LoadingModel")
+    monkeypatch.setattr("provisioner.endpoints.change_arrival.ARRIVAL_SECONDS", 0.0)
     done = await laptop.finish(operation.id)
     assert (done.state, done.reason) == (OperationState.FAILED, "LoadingModel"), done
     row = await laptop.endpoint(endpoint)
     assert (row.request, row.plan, row.change) == (before.request, before.plan, None)
     assert list(await pods(laptop, endpoint)) == [f"{row.plan.workload}-0"]
+    monkeypatch.undo()
     done = await laptop.finish(
         (await laptop.submit_update(endpoint, {"serving": {"maxModelLen": 4096}}, mode="replace")).id
     )

@@ -309,7 +309,7 @@ async def _front(store: Store, stack: AsyncExitStack) -> int:
 
     application = web.Application()
     application.router.add_post("/v1/chat/completions", answer)
-    runner = web.AppRunner(application, access_log=None)
+    runner = web.AppRunner(application, access_log=None, handler_cancellation=True)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     await web.TCPSite(runner, HOST, 0).start()
