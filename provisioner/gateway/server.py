@@ -185,6 +185,9 @@ class Gateway:
         For a moment before, whoever waits to connect is taken, and open connections hear that it is their last answer.
         """
         self._path.is_draining = True
+        connections, seconds = len(self._path.connections), self._config.limits.drain_seconds
+        extra = {"action": "draining", "connections": connections}
+        _log.info("ending: connections that have %.0f s to finish: %d", seconds, connections, extra=extra)
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
@@ -285,6 +288,7 @@ async def run_gateway(config: GatewayConfig, *, clock: Clock, stop: asyncio.Even
     )
     await stop.wait()
     await gateway.close()
+    _log.info("ended", extra={"action": "ended"})
 
 
 def _allow_open_files() -> None:

@@ -77,7 +77,7 @@ class Routers:
         reasons: dict[str, str] = {}
         for endpoint, (route, turns) in sorted(self._replicas.cache_aware.items(), key=itemgetter(0)):
             if not is_installed():
-                reasons[endpoint] = "the extra `router` is not installed"
+                reasons[endpoint] = "it comes with the extra `router`: pip install 'tenantry[router]'"
             elif route.kind != "chat":
                 reasons[endpoint] = f"its model keeps nothing of a prompt, being for: {route.kind}"
             elif len(wanted) == self._most:
