@@ -65,8 +65,7 @@ async def test_lanes_on_one_url_or_in_one_group_share_their_slots() -> None:
         for engine in stage.engines.values():
             engine.script = held
         asked = [asyncio.create_task(stage.chat(model)) for model in ("general", "coder", "embedding")]
-        await until(lambda: _queued(stage) == 2)
-        assert len(held.names) == 1
+        await until(lambda: (len(held.names), _queued(stage)) == (1, 2))
         status = json.loads((await stage.send("GET", "/status")).body)
         assert status == {
             "scope": "process",
