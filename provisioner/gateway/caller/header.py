@@ -66,6 +66,8 @@ _NAME_DIGITS: Final = 48
 _STOCK: Final = 64
 """So many names are made at once: one by one they take four times as long."""
 
+_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]*)?")
+"""A name or an address, and a port (RFC 9110, 7.2)."""
 _REQUEST_ID: Final = re.compile(rb"[\x21-\x7e]{1,128}")
 _TRACE_PARENT: Final = re.compile(
     rb"(?!ff)([0-9a-f]{2})(-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2})(-.*)?"
@@ -98,8 +100,8 @@ def read_request_head(
     """Sorts a request's `fields` (names in lower case): the lines that go on, and what stays, by name.
 
     What stays are the names of `stays` and every other claim of priority: `Priority`, `X-Runink-Priority` and the like.
-    Raises `RefusedError` (400) for a field twice that may stand once, no `Host` in HTTP/1.1, or a transfer coding that
-    is not `chunked`.
+    Raises `RefusedError` (400) for a field twice that may stand once, a `Host` that is none, no `Host` in HTTP/1.1, or
+    a transfer coding that is not `chunked`.
     """
     withheld: dict[bytes, bytes] = {}
     lines: list[bytes] = []
@@ -112,8 +114,11 @@ def read_request_head(
             raise RefusedError(malformed_http(f"{name.decode('latin-1')} is given twice"))
         else:
             withheld[name] += b"," + value
-    if b"host" not in withheld and version == "1.1":
-        raise RefusedError(malformed_http("the Host header is missing"))
+    if b"host" not in withheld:
+        if version == "1.1":
+            raise RefusedError(malformed_http("the Host header is missing"))
+    elif _HOST.fullmatch(withheld[b"host"]) is None:
+        raise RefusedError(malformed_http("the Host header names no host"))
     if b"transfer-encoding" in withheld:
         coding = withheld[b"transfer-encoding"]
         if coding.strip().lower() != b"chunked" or version != "1.1":
