@@ -136,7 +136,7 @@ def located(finding: Finding, file: str | None, lines: Mapping[str, int]) -> Fin
 def _aligned(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
     lines = [[_heading(column) for column in columns], *cells]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return [_GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def _as_table(items: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
@@ -161,19 +161,35 @@ def _cell(value: object) -> str:
 
 
 def _print_rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
-    from rich import box
+    """Prose folds between words. Ids, times and names stay whole, to be copied: where they do not fit side by side,
+    rows run on over the edge."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(_heading(column), overflow="fold")
+    console = Console(highlight=False)
+    is_prose = [any(" " in row[index] for row in cells) for index in range(len(columns))]
+    widths = [max(map(len, column)) for column in zip(map(_heading, columns), *cells, strict=True)]
+    least = sum(min(width, _PROSE_WIDTH) if prose else width for width, prose in zip(widths, is_prose, strict=True))
+    if least + len(_GAP) * (len(columns) - 1) > console.width:
+        heading, *lines = _aligned(columns, cells)
+        console.print(Text(heading, style="bold"), soft_wrap=True)
+        for line, row, style in zip_longest(lines, cells, styles, fillvalue=""):
+            text = Text(line, style=style)
+            for cell in row:
+                text.highlight_words([cell] if cell in _STYLES else [], _STYLES.get(cell, ""))
+            console.print(text, soft_wrap=True)
+        return
+    table = Table(box=None, header_style="bold", padding=(0, len(_GAP), 0, 0), pad_edge=False)
+    for column, prose in zip(columns, is_prose, strict=True):
+        table.add_column(_heading(column), no_wrap=not prose, overflow="fold")
     for row, style in zip_longest(cells, styles, fillvalue=""):
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row), style=style)
-    Console().print(table)
+    console.print(table)
 
 
+_GAP = "  "
+_PROSE_WIDTH = 24
 _STYLES = {
     "Ready": "green",
     "succeeded": "green",

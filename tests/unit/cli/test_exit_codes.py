@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -113,6 +114,21 @@ def test_an_unknown_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixt
 def test_a_table_in_a_pipe_is_aligned_text(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("name", "state"), [("a-long-name", "Ready"), ("b", None)])
     assert capsys.readouterr().out == "NAME         STATE\na-long-name  Ready\nb\n"
+
+
+@pytest.mark.parametrize("columns", ["40", "120"])
+def test_a_table_on_a_terminal_folds_prose_and_keeps_ids_whole(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERM", "xterm")
+    row = ("op-3x87ftq6bvy6wzmb", "Ready", "2026-11-30T20:36:04Z", "the model is being loaded, " * 9)
+    print_table(("operation", "state", "at", "message"), [row])
+    print_table(("operation", "state", "at"), [row[:3]])
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(row[0] in line and row[2] in line for line in lines) == 2
+    assert any(line.startswith(" ") for line in lines) == (columns == "120"), "prose is folded where there is room"
 
 
 def test_the_items_of_a_thing_are_a_table_of_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
