@@ -24,9 +24,10 @@ from provisioner.gateway.config import (
     TlsFiles,
     UsageRecording,
 )
-from provisioner.settings import values
+from provisioner.settings import installation, lanes, values
 from provisioner.settings.installation import Settings, read_gateway_key, read_settings
 from provisioner.settings.lanes import check_spelling, has_lanes, read_address, read_standalone
+from provisioner.settings.spelling import refuse_misspelt
 from provisioner.settings.values import Environ, Listen
 
 VARIABLES: Mapping[str, str] = {
@@ -82,8 +83,11 @@ _CONTROL_PLANE = ("TENANTRY_CONTROL_PLANE", "TENANTRY_SNAPSHOT_URL")
 
 def read_gateway_config(environ: Environ = os.environ) -> GatewayConfig:
     """Read `environ`. Raises RejectedError that names the variable, or the file."""
+    settings = {*VARIABLES, *installation.VARIABLES}
     if not any(environ.get(name) for name in _CONTROL_PLANE):
         check_spelling(environ)
+        settings.update(lanes.every_name())
+    refuse_misspelt(environ, settings)
     config = _read_alone(environ) if has_lanes(environ) else _read_controlled(environ)
     if config.admin_port and config.admin_port == config.listen_port and _meet(config.admin_host, config.listen_host):
         raise RejectedError(

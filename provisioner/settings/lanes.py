@@ -6,7 +6,7 @@ Contradictions between lanes are found where routes and queues are planned; here
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from provisioner.domain.errors import RejectedError
@@ -76,6 +76,12 @@ def check_spelling(environ: Environ) -> None:
                     reason="BadSetting",
                     hint=f"{meant}lanes are: {', '.join(LANES)}",
                 )
+
+
+def every_name() -> Iterator[str]:
+    """The names of all settings, of every lane."""
+    for name in VARIABLES:
+        yield from {name.replace("<LANE>", lane.upper()) for lane in LANES}
 
 
 def _is_key_itself(name: str) -> bool:

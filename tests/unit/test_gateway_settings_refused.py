@@ -75,6 +75,10 @@ def test_password_in_a_backend_is_refused_and_not_shown() -> None:
         ("CONCURRENCY_GENERL", "2"),
         ("UPSTREAM_API_KEY_CODRE_FILE", "key"),
         ("UPSTREAM_API_KEY_CODER", "sk-1"),
+        ("CONCURENCY_CODER", "2"),
+        ("QUEUE_MAX_WIAT", "1s"),
+        ("RATE_LIMIT_RMP", "60"),
+        ("TENANTRY_KEY_FILE", "keys"),
         ("MAX_HEADERS", "0"),
         ("TENANTRY_MAX_BODY_BYTES", "0"),
         ("USAGE_INJECT", "never"),
@@ -106,6 +110,14 @@ def test_variables_of_other_programs_are_left_alone(controlled: Mapping[str, str
         "BACKEND_PORT_80_TCP": "tcp://10.0.0.7:80",
         "MODELS_DIR": "/models",
         "TEAMS_WEBHOOK": "https://example.com/hook",
+        "BALANCE_PORT": "tcp://10.0.0.9:80",
+        "PROBE_TIMEOUT_SECONDS": "2",
+        "SSH_ASKPASS": "/usr/bin/ssh-askpass",
+        "TENANTRY_STATE_DIR": "/state",
     }
     read_gateway_config({**ALONE, **others})
     read_gateway_config({**controlled, **others, "BACKEND_CODR": "http://a"})
+
+
+def test_misspelt_setting_stops_a_gateway_with_a_control_plane_too(controlled: Mapping[str, str]) -> None:
+    assert "DRAIN_TIMEUOT" in refused({**controlled, "DRAIN_TIMEUOT": "1s"})
