@@ -30,6 +30,7 @@ RUNTIMES = ("llama-cpp", "vllm")
 METRICS_URL = "http://metrics.localhost:9090"
 """Stands where endpoints that may sleep need one. Nobody asks there: the embedded KEDA reads no metric."""
 _GIB = 2**30
+_NOTICE = "# Written anew when the embedded control plane starts. To change it, name a copy in TENANTRY_SITE.\n"
 
 
 def laptop_site(*, repository: Path, client_ca: str, gateway_port: int, public_port: int) -> Site:
@@ -77,5 +78,5 @@ def write_site(site: Site, path: Path) -> None:
     """Write `site.yaml`, whole or not at all."""
     content = site.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(yaml.safe_dump(content, sort_keys=False))
+    temporary.write_text(_NOTICE + yaml.safe_dump(content, sort_keys=False))
     temporary.replace(path)
