@@ -30,7 +30,7 @@ def decode_directory(content: bytes) -> Directory:
         if not isinstance(items, list):
             raise ValueError(f"the snapshot has no list of {part}")
         for start in range(0, len(items), _SLICE):
-            part_of_it = slice(start, start + _SLICE)
-            items[part_of_it] = adapter.validate_python(items[part_of_it])  # in its place: both would be twice the memory
+            few = slice(start, start + _SLICE)
+            items[few] = adapter.validate_python(items[few])  # in its place, or both lists would be held
         document[part] = tuple(items)
     return Directory(_SNAPSHOT.validate_python(document))
