@@ -7,7 +7,6 @@ once the replica's head is read; writes nothing itself. Pure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,8 +17,6 @@ from provisioner.gateway.usage.answer import AnswerReader
 
 _BODILESS: Final = frozenset((204, 304))
 _COMMENT: Final = b": keep-alive\n\n"
-_LIMIT: Final = b"\r\nx-ratelimit-"
-_LIMITS: Final = re.compile(rb"(?<=\n)x-ratelimit-[^\n]*\n")
 
 
 class Answer:
@@ -54,9 +51,7 @@ class Answer:
         self._is_chunked = False
         self._has_length = head.length is not None
         self._trailers: Sequence[bytes] = ()
-        opening = head.opening
-        if more_lines and _LIMIT in opening:
-            opening = _LIMITS.sub(b"", opening)
+        opening = head.opening_without_limits if more_lines else head.opening
         made = [opening, b"x-request-id: ", request.request_id, b"\r\n", *more_lines]
         if head.length is not None:
             made += (b"content-length: ", head.length, b"\r\n")
