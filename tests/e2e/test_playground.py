@@ -18,6 +18,7 @@ import pytest
 from tests.conformance import servers
 from tests.e2e.conftest import require_weights, run_command
 from tests.engines import require_engine
+from tests.ports import free_port
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -30,7 +31,7 @@ def test_a_chat_call_is_answered_in_a_cluster_of_ones_own(tmp_path: Path) -> Non
     require_weights()
     kubectl = require_engine("kubectl")
     state = tmp_path / "playground"
-    api, gateway, tenants = servers.free_ports(3)
+    api, gateway, tenants = free_port(), free_port(), free_port()
     environment = {**os.environ, "TENANTRY_STATE": str(state), "TENANTRY_SERVE_ADDR": f"127.0.0.1:{api}"}
     environment |= {"LISTEN_ADDR": f"127.0.0.1:{gateway}", "KUBECONFIG": str(state / "kubeconfig")}
     environment |= {"ADMIN_ADDR": "127.0.0.1:0"}
