@@ -59,6 +59,7 @@ class Kubelet:
     faults: Faults
     session: aiohttp.ClientSession
     _failures: dict[str, int] = field(default_factory=dict)  # probes in a row that failed, by pod uid
+    _seen: dict[tuple[str, Key], str] = field(default_factory=dict)  # the uid of a pod, for a name may come back
 
     def tenant_controller(self) -> Controller:
         """Runs the pods of tenant clusters."""
@@ -77,9 +78,13 @@ class Kubelet:
     async def reconcile(self, cluster: Cluster, key: Key) -> float | None:
         """One pod, or the processes without one."""
         pod = await cluster.api.get(POD, key.name, namespace=key.namespace) if key.namespace else None
-        if pod is None:
+        place = str(cluster), key
+        if pod is None or self._seen.get(place) != pod["metadata"]["uid"]:
             await self._sweep_pods(cluster)
+            self._seen.pop(place, None)
+        if pod is None:
             return None
+        self._seen[place] = pod["metadata"]["uid"]
         run = _Run(self, cluster.api, pod, self.children.child(f"{cluster}/{pod['metadata']['uid']}"))
         if is_terminating(pod):
             await run.end()
