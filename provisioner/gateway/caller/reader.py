@@ -111,16 +111,19 @@ class RequestReader:
                 return self._take_body(repeated[0], body)
             self._misses += 1
         self._fed_bytes = self._shared_bytes + self._barren_bytes + len(data)
+        stopped_at = -1
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as stop:
-            self._parser = httptools.HttpRequestParser(self)
-            return self.feed(self._plain_head + data[stop.args[0] :])
+            stopped_at = stop.args[0]
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, RefusedError):
                 return error.__context__.refusal
             if not self._is_last:  # what follows a request that closes its connection is of no interest
                 return malformed_http(str(error))
+        if stopped_at >= 0:  # not handled above, where it would be the context of every other error
+            self._parser = httptools.HttpRequestParser(self)
+            return self.feed(self._plain_head + data[stopped_at:])
         if may_repeat:
             self._learn(data)
         if self.ready or self._has_body_moved:
