@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from provisioner.embedded.children import Children
-from provisioner.embedded.controllers.api import Json, open_session
+from provisioner.embedded.controllers.api import Json
 from provisioner.embedded.controllers.core.kinds import (
     ADDRESS_ANNOTATION,
     DEPLOYMENT,
@@ -26,15 +26,12 @@ from provisioner.embedded.controllers.core.kinds import (
     VOLUME_CLAIM,
 )
 from provisioner.embedded.controllers.kinds import INSTANCE, NODE, POD
-from provisioner.embedded.controllers.loop import Cluster, Key, is_true
-from provisioner.embedded.controllers.workload.kubelet import Kubelet
-from provisioner.embedded.faults import Failure, Fault, Faults
+from provisioner.embedded.controllers.loop import is_true
+from provisioner.embedded.faults import Failure, Fault
 from tests.contract.embedded_cluster import (
-    CLOCK,
     INFERENCE,
     NAME,
     PROJECT,
-    STUB,
     Tenant,
     deployment,
     eventually,
@@ -148,26 +145,6 @@ async def test_pod_of_a_node_that_is_gone_moves(tenant: Tenant) -> None:
     pod = await eventually(lambda: tenant.pod("one-0"), is_ready_on("gpu-2"))
     left = [f"{PROJECT}/{NAME}/{pod['metadata']['uid']}"]
     await eventually(lambda: names_of(tenant.children), lambda found: found == left)
-
-
-async def test_pod_that_comes_back_under_its_name_leaves_no_process(tenant: Tenant, tmp_path: Path) -> None:
-    """A StatefulSet makes the next one before the kubelet has looked."""
-    api, key, children = tenant.control_plane, Key("default", "one-0"), Children(tmp_path / "pods")
-    template = pod_template()
-    metadata = {**template["metadata"], "name": key.name, "namespace": key.namespace}
-    pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": metadata}
-    pod["spec"] = {**template["spec"], "nodeName": "gpu-1"}
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(children.end_all, grace_seconds=1.0)
-        session = await stack.enter_async_context(open_session())
-        kubelet = Kubelet(
-            clock=CLOCK, children=children, engines=STUB, models=tmp_path, faults=Faults(), session=session
-        )
-        for _ in range(2):
-            made = await api.create(POD, pod)
-            await kubelet.reconcile(Cluster(api, api), key)
-            assert children.names() == [f"control-plane/{made['metadata']['uid']}"]
-            await api.delete(POD, key.name, namespace=key.namespace, grace_seconds=0)
 
 
 async def test_image_without_local_engine_is_not_played(tenant: Tenant) -> None:

@@ -304,49 +304,6 @@ async def test_break_is_seen_where_the_end_of_the_connection_would_end_the_answe
     writer.transport.abort()
 
 
-async def test_silent_stream_is_kept_open_by_comments_between_events_only(make_stage: StageMaker) -> None:
-    go_on = asyncio.Event()
-
-    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
-        writer.write(STREAM + chunk(b"data: 1\n\n"))
-        await writer.drain()
-        await go_on.wait()
-        writer.write(chunk(b"data: "))
-        await writer.drain()
-        await asyncio.sleep(0.8)
-        writer.write(chunk(b"2\n\n") + b"0\r\n\r\n")
-
-    async with make_stage(limits=Limits(comment_seconds=0.2, drain_seconds=0.2)) as stage:
-        stage.replica.script = script
-        reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
-        writer.write(REQUEST)
-        for _ in range(2):
-            await asyncio.wait_for(reader.readuntil(chunk(b": keep-alive\n\n")), 30)
-        go_on.set()
-        rest = await asyncio.wait_for(reader.readuntil(b"\r\n0\r\n\r\n"), 30)
-        assert rest.endswith(chunk(b"data: ") + chunk(b"2\n\n") + b"0\r\n\r\n")
-        writer.close()
-
-
-async def test_stream_that_ends_with_the_connection_is_kept_open_too(make_stage: StageMaker) -> None:
-    go_on = asyncio.Event()
-
-    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
-        writer.write(STREAM + chunk(b"data: 1\n\n"))
-        await writer.drain()
-        await go_on.wait()
-        writer.write(b"0\r\n\r\n")
-
-    async with make_stage(limits=Limits(comment_seconds=0.05, drain_seconds=0.2)) as stage:
-        stage.replica.script = script
-        reader, writer = await asyncio.open_connection("127.0.0.1", stage.gateway.port)
-        writer.write(REQUEST.replace(b"HTTP/1.1", b"HTTP/1.0"))
-        await asyncio.wait_for(reader.readuntil(b"data: 1\n\n: keep-alive\n\n"), 30)
-        go_on.set()
-        await asyncio.wait_for(reader.read(), 30)
-        writer.close()
-
-
 async def test_answer_that_has_no_body_tells_no_length(stage: Stage) -> None:
     """RFC 9110, 8.6."""
 
@@ -357,22 +314,6 @@ async def test_answer_that_has_no_body_tells_no_length(stage: Stage) -> None:
     received = await stage.raw(REQUEST.replace(b"Host: a\r\n", b"Host: a\r\nConnection: close\r\n"))
     assert received.startswith(b"HTTP/1.1 204 ")
     assert b"content-length" not in received
-
-
-async def test_comments_do_not_keep_a_dead_stream_alive(make_stage: StageMaker) -> None:
-    async def script(request: Received, writer: asyncio.StreamWriter) -> None:
-        writer.write(STREAM + chunk(b"data: 1\n\n"))
-        await writer.drain()
-        await asyncio.sleep(60)
-
-    limits = Limits(comment_seconds=0.2, silence_seconds=0.9, drain_seconds=0.2)
-    async with make_stage(limits=limits) as stage:
-        stage.replica.script = script
-        received = await stage.raw(REQUEST, wait=5)
-        assert received.count(b": keep-alive") >= 1
-        assert b"event: error" in received
-        assert b"upstream_timeout" in received
-        assert not received.endswith(b"0\r\n\r\n")
 
 
 @pytest.mark.parametrize(
